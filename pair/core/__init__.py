@@ -1,0 +1,1 @@
+"""The decisions of `pair`: pure, without clock, socket, log or task. Start at DESIGN.md."""

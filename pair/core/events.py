@@ -1,0 +1,186 @@
+"""What has happened: the first of the core's two alphabets. Past tense, frozen, no behaviour.
+
+The shell (`pair/proxy/dispatcher.py`, or the simulator) feeds these to `Scheduler.handle(event, now)`; what the core wants
+done comes back as decisions. Times are never inside an event: `now` is an argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, Priority, TicketId
+from pair.core.reports import NodeReport
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A client's request was read whole and wants a replica.
+
+    Attributes:
+        model: as the client wrote it; None only for a light request that any ready node can answer.
+        light: costs no generation (a list, a count); takes no slot and never waits behind one.
+        job: the job that the client names, None to have it found by time.
+        pin: the node id or name that the client insists on (`x-pair-node`).
+        client: who asks, for people; never an address book key.
+    """
+
+    ticket: TicketId
+    model: ModelName | None
+    light: bool = False
+    job: JobId | None = None
+    priority: Priority = Priority.DEFAULT
+    pin: str | None = None
+    prompt_chars: int | None = None
+    max_output_tokens: int | None = None
+    streamed: bool = False
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstByte:
+    """The first content byte of the answer came: from here on nothing is tried elsewhere."""
+
+    ticket: TicketId
+    lease: LeaseId
+
+
+class FailureKind(StrEnum):
+    """Why an attempt ended without an answer; `retrying.py` has the table of what follows."""
+
+    UNREACHABLE = "unreachable"
+    """No connection: refused, no route, connect limit."""
+    RESET = "reset"
+    """The connection ended before any byte of an answer."""
+    BUSY = "busy"
+    """The node or engine is full and has said so (503 `node_busy`, Ollama's "server busy")."""
+    LOADING = "loading"
+    """503 while the model loads."""
+    RATE_LIMITED = "rate_limited"
+    """429."""
+    BAD_GATEWAY = "bad_gateway"
+    """502, 503 or 504 without a more exact word."""
+    NO_SUCH_MODEL = "no_such_model"
+    """404 for a model that the last report still listed."""
+    ENGINE_ERROR = "engine_error"
+    """500: may be the request's own doing, so it is tried on one other node only."""
+    GARBLED = "garbled"
+    """What came back is not HTTP."""
+    TIMED_OUT = "timed_out"
+    """A limit passed after the request was accepted, and the attempt was cancelled."""
+    CUT = "cut"
+    """The answer broke off after its first content byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt, in a form that the retry table and a person can read.
+
+    Attributes:
+        detail: one sentence for the job log and, if it is the last one, for the client.
+        retry_after_s: the node's own word on when to come back, None without one.
+    """
+
+    kind: FailureKind
+    detail: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """The attempt under this lease ended without an answer; the lease is settled by this event."""
+
+    ticket: TicketId
+    lease: LeaseId
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer, None where neither the engine said nor events could be counted."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The ticket is over. Exactly one per `Opened`, from one `finally`; the core frees whatever the ticket holds."""
+
+    ticket: TicketId
+    outcome: Outcome
+    usage: Usage = Usage()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSighted:
+    """Something says that a node exists: an mDNS record, or the user's own list.
+
+    Attributes:
+        addresses: base URLs to try, best first, such as `http://192.168.1.20:7248`; opaque to the core.
+        fixed: the user named it, so it is never forgotten, however long it is silent.
+    """
+
+    node: NodeId
+    name: str
+    addresses: tuple[str, ...]
+    fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWithdrawn:
+    """Its record said goodbye. Not a loss: only a missed probe decides that."""
+
+    node: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReported:
+    """It answered a probe."""
+
+    node: NodeId
+    report: NodeReport
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeMissed:
+    """A probe got no answer.
+
+    Attributes:
+        connected: whether the connection came about; a machine whose engine computes still accepts, a dead one does not.
+        last_byte_at: when an answer byte last came from this node (same clock as `now`), None if never.
+        detail: one sentence for `pair nodes`.
+    """
+
+    node: NodeId
+    connected: bool
+    last_byte_at: float | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """Take nothing new: on one node, or (None) in the whole proxy because it is being stopped."""
+
+    node: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """The time that `WakeAt` asked for has come (or passed)."""
+
+
+Event = (
+    Opened
+    | FirstByte
+    | AttemptFailed
+    | Closed
+    | NodeSighted
+    | NodeWithdrawn
+    | NodeReported
+    | ProbeMissed
+    | DrainRequested
+    | Ticked
+)
