@@ -1,0 +1,106 @@
+"""`pair`: the commands and what becomes of an error.
+
+This module knows which commands there are and how a failure is told; what a command does is in its own module.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+import pair
+from pair.cli import exit_codes
+from pair.errors import BookkeepingError, PairError
+
+app = typer.Typer(
+    name="pair",
+    help="Finds the machines in the house that hold a model and spreads an agent's calls over them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@dataclass(slots=True)
+class Session:
+    """What holds for one run, whatever the command.
+
+    Attributes:
+        debug: show where an error came from, and log everything.
+    """
+
+    debug: bool = False
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pair {pair.__version__}")
+        raise typer.Exit(exit_codes.OK)
+
+
+@app.callback()
+def _any_command(
+    context: typer.Context,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", envvar="PAIR_DEBUG", help="Log everything; show where an error came from."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    session = context.ensure_object(Session)
+    session.debug = debug
+
+
+def run() -> None:
+    """The console script: runs the command in argv and ends the process with its exit code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; every error is one sentence on stderr, with a traceback only under `--debug`.
+
+    Returns:
+        The exit code: 0 done, 1 failed, 2 usage, 130 interrupted.
+    """
+    session = Session()
+    try:
+        typer.main.get_command(app).main(list(arguments), prog_name="pair", obj=session)
+    except SystemExit as end:  # how typer returns, also when all went well
+        return end.code if isinstance(end.code, int) else exit_codes.OK
+    except Exception as fault:  # noqa: BLE001 - the end of the process: a bug, too, is told in one sentence
+        if session.debug:
+            traceback.print_exception(fault)
+        typer.echo(f"pair: {_sentence(fault)}", err=True)
+        return exit_codes.FAILED
+    return exit_codes.OK
+
+
+def _sentence(fault: BaseException) -> str:
+    """What to tell of an error; of several that a task group collected, the first meant for users."""
+    leaves = list(_leaves(fault))
+    for leaf in leaves:
+        if isinstance(leaf, PairError) and not isinstance(leaf, BookkeepingError):
+            return str(leaf)
+    told = f"{type(leaves[0]).__name__}: {leaves[0]}"
+    return f"this is a bug in pair, please report it ({told}); `pair --debug ...` shows where"
+
+
+def _leaves(fault: BaseException) -> Iterator[BaseException]:
+    if isinstance(fault, BaseExceptionGroup):
+        for inner in fault.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield fault
