@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def knob(default: Any, unit: str, reason: str, *, least: float = 0, form: str = "") -> Any:
+    """A settings field.
 
-def knob(default: Any, unit: str, reason: str) -> Any:
-    """A settings field: `unit` is "" for names and switches, `reason` says what the setting does and why this default."""
-    return field(default=default, metadata={"unit": unit, "reason": reason})
+    Args:
+        unit: "" for names and switches.
+        reason: what the setting does and why this default.
+        least: the smallest number that makes sense.
+        form: what a text must look like: "" for anything, "address" (HOST:PORT), "url", "strategy".
+    """
+    return field(
+        default=default, metadata={"unit": unit, "reason": reason, "least": least, "form": form}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +31,31 @@ class ProxySettings:
     """The proxy's own face."""
 
     listen: tuple[str, ...] = knob(
-        ("127.0.0.1:7247",), "", "Where clients connect; loopback, because a prompt is private."
+        ("127.0.0.1:7247",),
+        "",
+        "Where clients connect; loopback, because a prompt is private.",
+        form="address",
     )
     strategy: str = knob(
-        "queue-depth", "", "How a replica is chosen; `queue-depth` needs to learn nothing first."
+        "queue-depth",
+        "",
+        "How a replica is chosen; `queue-depth` needs to learn nothing first.",
+        form="strategy",
     )
-    discovery: bool = knob(True, "", "Look for nodes by mDNS; off for networks where only fixed nodes count.")
+    discovery: bool = knob(
+        True, "", "Look for nodes by mDNS; off for networks where only fixed nodes count."
+    )
     body_limit_bytes: int = knob(
-        128 * 1024 * 1024, "bytes", "Largest request body; images in base64 reach 100 MiB."
+        128 * 1024 * 1024,
+        "bytes",
+        "Largest request body; images in base64 reach 100 MiB.",
+        least=1024,
     )
     buffered_limit_bytes: int = knob(
-        512 * 1024 * 1024, "bytes", "Request bodies held over all tickets; beyond it the next upload waits."
+        512 * 1024 * 1024,
+        "bytes",
+        "Request bodies held over all tickets; beyond it the next upload waits.",
+        least=1024,
     )
     drain_s: float = knob(30.0, "s", "How long a stopping proxy lets running answers finish.")
 
@@ -42,9 +64,13 @@ class ProxySettings:
 class QueueSettings:
     """The waiting room."""
 
-    limit: int = knob(1000, "tickets", "Waiting at once over all models; each holds its body in memory.")
+    limit: int = knob(
+        1000, "tickets", "Waiting at once over all models; each holds its body in memory."
+    )
     wait_limit_s: float = knob(
-        0.0, "s", "Longest wait for a slot, 0 for no limit: agents prefer late to never, and one refusal multiplies."
+        0.0,
+        "s",
+        "Longest wait for a slot, 0 for none: agents prefer late to never; one refusal multiplies.",
     )
 
 
@@ -52,48 +78,91 @@ class QueueSettings:
 class ProbingSettings:
     """How the proxy learns whether nodes live."""
 
-    interval_s: float = knob(1.0, "s", "Between two probes of one node; with the limits below, a cut link shows in under 5 s.")
-    limit_s: float = knob(1.5, "s", "Longest wait for the answer to a probe.")
-    misses_until_lost: int = knob(3, "probes", "Missed in a row before an idle node counts as lost.")
-    misses_until_lost_in_use: int = knob(
-        8, "probes", "The same for a node that works for us; only probes without a connection count there."
+    interval_s: float = knob(
+        1.0,
+        "s",
+        "Between two probes of one node; with the limits below, a cut link shows in under 5 s.",
+        least=0.05,
     )
-    lost_interval_s: float = knob(5.0, "s", "Between two probes of a lost node, which may come back at any time.")
-    forget_s: float = knob(4500.0, "s", "A lost node's entry goes after this, 75 minutes like its mDNS records.")
-    nodes_limit: int = knob(1024, "nodes", "Most nodes remembered; anything on a LAN can send mDNS records.")
+    limit_s: float = knob(1.5, "s", "Longest wait for the answer to a probe.", least=0.05)
+    misses_until_lost: int = knob(
+        3, "probes", "Missed in a row before an idle node counts as lost.", least=1
+    )
+    misses_until_lost_in_use: int = knob(
+        8,
+        "probes",
+        "The same for a node that works for us; only probes without a connection count there.",
+        least=1,
+    )
+    lost_interval_s: float = knob(
+        5.0, "s", "Between two probes of a lost node, which may come back at any time.", least=0.05
+    )
+    forget_s: float = knob(
+        4500.0, "s", "A lost node's entry goes after this, 75 minutes like its mDNS records."
+    )
+    nodes_limit: int = knob(
+        1024, "nodes", "Most nodes remembered; anything on a LAN can send mDNS records.", least=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
     """What follows a failed attempt."""
 
-    attempts_limit: int = knob(3, "attempts", "Most engine starts for one client request.")
-    pause_s: float = knob(1.0, "s", "First pause of a replica that failed; doubles with each further failure.")
-    pause_limit_s: float = knob(60.0, "s", "Longest such pause.")
-    busy_pause_s: float = knob(0.25, "s", "How long a node that said `node_busy` gets nothing unless it reports sooner.")
+    attempts_limit: int = knob(3, "attempts", "Most engine starts for one client request.", least=1)
+    pause_s: float = knob(
+        1.0,
+        "s",
+        "First pause of a replica that failed; doubles with each further failure.",
+        least=0.01,
+    )
+    pause_limit_s: float = knob(60.0, "s", "Longest such pause.", least=0.01)
+    busy_pause_s: float = knob(
+        0.25,
+        "s",
+        "How long a node that said `node_busy` gets nothing unless it reports sooner.",
+        least=0.01,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """How requests are put together to jobs."""
 
-    gap_s: float = knob(2.0, "s", "Unnamed calls belong together if they overlap or follow within this.")
-    jobs_limit: int = knob(200, "jobs", "Most jobs remembered.")
-    calls_limit: int = knob(2000, "calls", "Most calls listed of one job; further ones are only counted.")
+    gap_s: float = knob(
+        2.0, "s", "Unnamed calls belong together if they overlap or follow within this."
+    )
+    jobs_limit: int = knob(200, "jobs", "Most jobs remembered.", least=1)
+    calls_limit: int = knob(
+        2000, "calls", "Most calls listed of one job; further ones are only counted.", least=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RelaySettings:
     """Sockets between two connections."""
 
-    connect_limit_s: float = knob(3.0, "s", "Longest wait for a connection to a node.")
-    head_limit_bytes: int = knob(64 * 1024, "bytes", "Largest request or answer head; the parser itself has no limit.")
-    head_limit_s: float = knob(30.0, "s", "A client must have sent its whole head in this time (slow-loris).")
-    idle_client_s: float = knob(75.0, "s", "An idle client connection is closed after this.")
-    idle_upstream_s: float = knob(4.0, "s", "An idle engine connection is dropped after this; llama-server closes after 5 s.")
+    connect_limit_s: float = knob(3.0, "s", "Longest wait for a connection to a node.", least=0.05)
+    head_limit_bytes: int = knob(
+        64 * 1024,
+        "bytes",
+        "Largest request or answer head; the parser itself has no limit.",
+        least=1024,
+    )
+    head_limit_s: float = knob(
+        30.0, "s", "A client must have sent its whole head in this time (slow-loris).", least=0.1
+    )
+    idle_client_s: float = knob(
+        75.0, "s", "An idle client connection is closed after this.", least=0.1
+    )
+    idle_upstream_s: float = knob(
+        4.0, "s", "An idle engine connection is dropped after this; llama-server closes after 5 s."
+    )
     idle_upstream_limit: int = knob(64, "connections", "Most idle connections kept to one node.")
-    connections_limit: int = knob(4096, "connections", "Most client connections at once.")
-    write_limit_s: float = knob(60.0, "s", "A client that takes no byte for this long is cut.")
+    connections_limit: int = knob(4096, "connections", "Most client connections at once.", least=1)
+    write_limit_s: float = knob(
+        60.0, "s", "A client that takes no byte for this long is cut.", least=0.1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +170,25 @@ class NodeSettings:
     """A machine that offers its engines."""
 
     name: str = knob("", "", "For people; empty takes the machine's name.")
-    listen: str = knob("127.0.0.1:7248", "", "Where proxies connect; loopback until machines can be paired.")
-    engines: tuple[str, ...] = knob((), "", "Engines besides those found on the usual ports, as URLs.")
-    find_engines: bool = knob(True, "", "Look for Ollama, LM Studio, llama.cpp, vLLM and SGLang on their usual ports.")
-    slots: int = knob(0, "requests", "Requests at a time, 0 to take the engine's own word (1 where it has none).")
+    listen: str = knob(
+        "127.0.0.1:7248",
+        "",
+        "Where proxies connect; loopback until machines can be paired.",
+        form="address",
+    )
+    engines: tuple[str, ...] = knob(
+        (), "", "Engines besides those found on the usual ports, as URLs.", form="url"
+    )
+    find_engines: bool = knob(
+        True, "", "Look for Ollama, LM Studio, llama.cpp, vLLM and SGLang on their usual ports."
+    )
+    slots: int = knob(
+        0, "requests", "Requests at a time, 0 to take the engine's own word (1 where it has none)."
+    )
     model: str = knob("", "", "A GGUF file to run in the embedded llama.cpp.")
-    context_tokens: int = knob(4096, "tokens", "Context of each slot of the embedded engine.")
+    context_tokens: int = knob(
+        4096, "tokens", "Context of each slot of the embedded engine.", least=64
+    )
     threads: int = knob(0, "threads", "Threads of the embedded engine, 0 for all cores.")
 
 
