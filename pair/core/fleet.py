@@ -1,0 +1,98 @@
+"""Which replicas hold a model name, and which of them could take a ticket now.
+
+An index over the membership, kept apart because the dispatch of a ticket must not walk over all nodes: the scheduler says which
+replica changed, and this keeps the free ones of each name at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from pair.core.membership import Node
+from pair.core.names import ModelName, NodeId, Phase
+from pair.core.replica import Replica
+from pair.core.reports import ReplicaState
+
+_HOPEFUL_PHASES = frozenset({Phase.READY, Phase.LOADING, Phase.SUSPECT})
+
+
+class Fleet:
+    """All replicas by the names that clients use. Bounded by the nodes times their models."""
+
+    def __init__(self, nodes: Mapping[NodeId, Node]) -> None:
+        self._nodes = nodes
+        self._holders: dict[ModelName, dict[Replica, None]] = {}
+        self._free: dict[ModelName, dict[Replica, None]] = {}
+        self._names: dict[Replica, tuple[ModelName, ...]] = {}
+
+    def holders(self, name: ModelName) -> Collection[Replica]:
+        """Everyone who holds the model, whatever its state."""
+        return self._holders.get(name, {}).keys()
+
+    def free(self, name: ModelName) -> Collection[Replica]:
+        """Those that could take a ticket for this name right now."""
+        return self._free.get(name, {}).keys()
+
+    def names(self) -> tuple[ModelName, ...]:
+        """Every name that somebody holds, aliases included."""
+        return tuple(self._holders)
+
+    def names_of(self, replica: Replica) -> tuple[ModelName, ...]:
+        return self._names.get(replica, ())
+
+    def index(self, replica: Replica) -> None:
+        """Take in a replica that is new or whose names have changed, or drop one that is no longer listed."""
+        for name in self._names.pop(replica, ()):
+            _discard(self._holders, name, replica)
+            _discard(self._free, name, replica)
+        node = self._nodes.get(replica.id.node)
+        if node is None or not replica.listed:
+            return
+        self._names[replica] = replica.names
+        for name in replica.names:
+            self._holders.setdefault(name, {})[replica] = None
+
+    def refresh(self, replica: Replica, now: float) -> bool:
+        """Note whether the replica could take a ticket now; True if it can."""
+        names = self._names.get(replica, ())
+        open_now = bool(names) and self._takes(replica, now)
+        for name in names:
+            if open_now:
+                self._free.setdefault(name, {})[replica] = None
+            else:
+                _discard(self._free, name, replica)
+        return open_now
+
+    def _takes(self, replica: Replica, now: float) -> bool:
+        return (
+            replica.answers
+            and replica.has_free_slot()
+            and now >= replica.set_aside_until
+            and self._nodes[replica.id.node].phase is Phase.READY
+        )
+
+    def ready(self, replica: Replica) -> bool:
+        """Whether the replica answers and its node is ready, busy or not (all that a light request needs)."""
+        node = self._nodes.get(replica.id.node)
+        return node is not None and node.phase is Phase.READY and replica.answers
+
+    def hopeful(self, replica: Replica) -> bool:
+        """Whether waiting for this replica makes sense: it is up, or on its way up, or may be back in a moment."""
+        node = self._nodes.get(replica.id.node)
+        return (
+            node is not None
+            and node.phase in _HOPEFUL_PHASES
+            and replica.listed
+            and replica.report.state in (ReplicaState.READY, ReplicaState.LOADING)
+        )
+
+    def any_hope(self, name: ModelName) -> bool:
+        return any(self.hopeful(replica) for replica in self.holders(name))
+
+
+def _discard(index: dict[ModelName, dict[Replica, None]], name: ModelName, replica: Replica) -> None:
+    there = index.get(name)
+    if there is not None:
+        there.pop(replica, None)
+        if not there:
+            del index[name]

@@ -1,0 +1,188 @@
+"""A job's achieved speed-up against what the waves allow.
+
+Achieved = T_baseline / makespan. The baseline is one node alone: measured if the job `NAME/alone` ran, else predicted from the
+service times seen in the job itself, and the report says which. Sum-of-durations over wall time is not used: queueing inside
+a node stretches durations, so that quotient over-reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from pair.core.jobs import Call, Job
+from pair.core.names import NodeId, Outcome
+from pair.core.waves import Lane, alone_s, levelled, makespan_bound_s, makespan_floor_s, wave_count
+
+UNEQUAL_CALLS = 1.5
+"""Calls of one job on one node whose longest exceeds the shortest by more than this ratio are not "equal calls"."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShare:
+    """One node's part in a job; `service_s` is the median of its answered calls, None without one."""
+
+    node: NodeId
+    name: str
+    slots: int
+    calls: int
+    service_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What `pair jobs` shows; None where something is not known (yet).
+
+    Attributes:
+        makespan_s: first accept to last answer, less the time with no call open.
+        limit: the most that waves of whole calls allow over the baseline node alone.
+        baseline: "measured" or "predicted".
+        note: why a figure is missing or how it is to be read, "" if there is nothing to say.
+    """
+
+    makespan_s: float | None
+    waves: int | None
+    limit: float | None
+    achieved: float | None
+    efficiency: float | None
+    baseline: str | None
+    baseline_s: float | None
+    baseline_node: NodeId | None
+    fastest_alone_s: float | None
+    fastest_alone_node: NodeId | None
+    nodes: tuple[NodeShare, ...]
+    note: str
+
+
+def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
+    """Reckon a job's figures; `baseline` is its measured one or None."""
+    answered = [c for c in job.calls.values() if c.outcome is Outcome.ANSWERED and c.service_s is not None]
+    shares = _shares(job, answered)
+    end = now if job.running or job.last_closed_at is None else job.last_closed_at
+    makespan_s = end - job.opened_at - job.idle_s
+    times = [c.service_s for c in answered if c.service_s is not None]
+    slots = sum(share.slots for share in shares)
+    if not times or min(times) <= 0 or makespan_s <= 0 or slots == 0:
+        note = "no call has been answered yet" if job.running else "no call was answered"
+        return JobReport(makespan_s, None, None, None, None, None, None, None, None, None, shares, note)
+    notes = []
+    if len(answered) < job.calls_total:
+        notes.append(f"figures are from the {len(answered)} of {job.calls_total} calls that were answered")
+    usable = min(slots, max(1, job.width))
+    if usable < slots:
+        notes.append(f"at most {job.width} calls were open at once, so only {usable} of {slots} slots could be used")
+    lanes = _lanes(shares, median(times), usable)
+    even = _equal_calls(answered)
+    if not even:
+        notes.append("calls differ in length, so the limit is taken from their total work, not from equal waves")
+    fastest, fastest_s = _fastest_alone(len(answered), lanes, answered, even=even)
+    kind, base_node, base_s, note = "predicted", fastest, fastest_s, ""
+    if baseline is not None:
+        measured = _measured(job, baseline)
+        if isinstance(measured, str):
+            note = measured
+        else:
+            kind, (base_node, base_s) = "measured", measured
+    if note:
+        notes.append(note)
+    bound_s = _bound_s(lanes, answered, even=even)
+    base_theory_s = _alone_s(lanes.get(base_node, lanes[fastest]), answered, lanes, even=even)
+    limit = base_theory_s / bound_s
+    achieved = None if job.running else base_s / makespan_s
+    return JobReport(
+        makespan_s=makespan_s,
+        waves=wave_count(len(answered), usable),
+        limit=limit,
+        achieved=achieved,
+        efficiency=None if achieved is None else achieved / limit,
+        baseline=kind,
+        baseline_s=base_s,
+        baseline_node=base_node,
+        fastest_alone_s=fastest_s,
+        fastest_alone_node=fastest,
+        nodes=shares,
+        note="; ".join(notes),
+    )
+
+
+def _shares(job: Job, answered: list[Call]) -> tuple[NodeShare, ...]:
+    by_node: dict[NodeId, list[float]] = {node: [] for node in job.fleet}
+    for call in answered:
+        if call.node is not None and call.service_s is not None:
+            by_node.setdefault(call.node, []).append(call.service_s)
+    shares = []
+    for node, times in by_node.items():
+        name, slots = job.fleet.get(node, (str(node), 1))
+        shares.append(NodeShare(node, name, slots, len(times), median(times) if times else None))
+    return tuple(shares)
+
+
+def _lanes(shares: tuple[NodeShare, ...], typical_s: float, usable: int) -> dict[NodeId, Lane]:
+    """The nodes as the theory sees them, fastest first, with no more slots in all than the job could use.
+
+    A node that answered nothing is taken for a typical one: it was there, and the limit must not be flattered by leaving it out.
+    """
+    order = sorted(shares, key=lambda share: share.service_s or typical_s)
+    even = levelled([Lane(share.slots, share.service_s or typical_s) for share in order])
+    lanes: dict[NodeId, Lane] = {}
+    for share, lane in zip(order, even, strict=True):
+        slots = min(lane.slots, usable)
+        usable -= slots
+        if slots:
+            lanes[share.node] = Lane(slots, lane.call_s)
+    return lanes
+
+
+def _equal_calls(answered: list[Call]) -> bool:
+    by_node: dict[NodeId | None, list[float]] = {}
+    for call in answered:
+        by_node.setdefault(call.node, []).append(call.service_s or 0.0)
+    return all(max(times) <= UNEQUAL_CALLS * min(times) for times in by_node.values())
+
+
+def _work_s(answered: list[Call], lanes: dict[NodeId, Lane], lane: Lane) -> tuple[float, float]:
+    """Total and longest of the calls' times (s) as they would be on `lane`, by the nodes' ratio of typical times."""
+    times = []
+    for call in answered:
+        there = lanes.get(call.node, lane) if call.node is not None else lane
+        times.append((call.service_s or 0.0) * lane.call_s / there.call_s)
+    return sum(times), max(times)
+
+
+def _alone_s(lane: Lane, answered: list[Call], lanes: dict[NodeId, Lane], *, even: bool) -> float:
+    if even:
+        return alone_s(len(answered), lane)
+    total_s, longest_s = _work_s(answered, lanes, lane)
+    return makespan_floor_s(total_s, longest_s, lane.slots)
+
+
+def _fastest_alone(
+    calls: int, lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool
+) -> tuple[NodeId, float]:
+    alone = {node: _alone_s(lane, answered, lanes, even=even) for node, lane in lanes.items()}
+    node = min(alone, key=lambda key: alone[key])
+    return node, alone[node]
+
+
+def _bound_s(lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool) -> float:
+    if even:
+        return makespan_bound_s(len(answered), list(lanes.values()))
+    fastest = min(lanes.values(), key=lambda lane: lane.call_s)
+    total_s, longest_s = _work_s(answered, lanes, fastest)
+    # Slots in units of the fastest: one that takes twice as long is worth half.
+    worth = sum(lane.slots * fastest.call_s / lane.call_s for lane in lanes.values())
+    return max(longest_s, total_s / worth)
+
+
+def _measured(job: Job, baseline: Job) -> tuple[NodeId, float] | str:
+    """The baseline run's node and makespan (s), or why it can't be used."""
+    nodes = {call.node for call in baseline.calls.values() if call.node is not None}
+    answered = sum(call.outcome is Outcome.ANSWERED for call in baseline.calls.values())
+    if baseline.last_closed_at is None or answered != baseline.calls_total:
+        return f"the baseline job {baseline.id} has calls without an answer, so the baseline is predicted"
+    if baseline.calls_total != job.calls_total:
+        return f"the baseline job {baseline.id} has {baseline.calls_total} calls, so the baseline is predicted"
+    if len(nodes) != 1:
+        return f"the baseline job {baseline.id} ran on {len(nodes)} nodes, so the baseline is predicted"
+    (node,) = nodes
+    return node, baseline.last_closed_at - baseline.opened_at - baseline.idle_s

@@ -1,0 +1,82 @@
+"""Who holds which slot: leases granted and settled. The only code that changes `in_flight`.
+
+Kept apart so that the two rules it enforces cannot be got round: never more leases than slots (I2), and each lease settled
+exactly once (I3). Both raise instead of correcting, because a silent correction hides the leak that made it needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pair.core.names import LeaseId, NodeId, TicketId
+from pair.core.replica import Replica
+from pair.errors import BookkeepingError
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A ticket's hold on one slot for one attempt; a light one is counted but takes no slot."""
+
+    id: LeaseId
+    ticket: TicketId
+    replica: Replica
+    granted_at: float
+    light: bool
+
+
+class Ledger:
+    """All live leases. Bounded by the slots of the house plus the light requests under way."""
+
+    def __init__(self) -> None:
+        self._leases: dict[LeaseId, Lease] = {}
+        self._by_node: dict[NodeId, dict[LeaseId, Lease]] = {}
+        self._granted = 0
+        self.in_flight = 0
+
+    def grant(self, ticket: TicketId, replica: Replica, now: float, *, light: bool) -> Lease:
+        """Reserve a slot now, before anything connects, so that a burst in one tick spreads.
+
+        Raises:
+            BookkeepingError: no slot is free (I2).
+        """
+        if not light:
+            if not replica.has_free_slot():
+                raise BookkeepingError(f"I2: no free slot on {replica.id} for ticket {ticket}")
+            replica.in_flight += 1
+            replica.peak_in_flight = max(replica.peak_in_flight, replica.in_flight)
+            self.in_flight += 1
+        self._granted += 1
+        replica.picked = self._granted
+        lease = Lease(LeaseId(self._granted), ticket, replica, now, light)
+        self._leases[lease.id] = lease
+        self._by_node.setdefault(replica.id.node, {})[lease.id] = lease
+        return lease
+
+    def settle(self, lease_id: LeaseId) -> Lease:
+        """Free the slot.
+
+        Raises:
+            BookkeepingError: this lease is not live: settled before, or never granted (I3).
+        """
+        lease = self._leases.pop(lease_id, None)
+        if lease is None:
+            raise BookkeepingError(f"I3: lease {lease_id} is not live")
+        node = lease.replica.id.node
+        there = self._by_node[node]
+        del there[lease_id]
+        if not there:
+            del self._by_node[node]
+        if not lease.light:
+            lease.replica.in_flight -= 1
+            self.in_flight -= 1
+        return lease
+
+    def on_node(self, node: NodeId) -> tuple[Lease, ...]:
+        """The live leases on a node, oldest first."""
+        return tuple(self._by_node.get(node, {}).values())
+
+    def node_in_use(self, node: NodeId) -> bool:
+        return node in self._by_node
+
+    def __len__(self) -> int:
+        return len(self._leases)

@@ -1,0 +1,188 @@
+"""Which nodes exist and in which phase each is: sightings, reports and missed probes become phases here.
+
+A sighting is not membership: mDNS records outlive a stopped machine by 75 minutes, so only an answer makes a node ready and
+only silence makes it lost. This module knows nothing of tickets; it says what changed and the scheduler acts on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pair.core.events import NodeSighted, ProbeMissed
+from pair.core.limits import Limits
+from pair.core.load import forget_report, take_report
+from pair.core.names import EngineName, ModelName, NodeId, Phase, ReplicaId
+from pair.core.replica import Replica
+from pair.core.reports import NodeReport, ReplicaState
+
+LATE_S = 1.0
+"""A wake this much too late (s) means that this machine slept or stalled, and says nothing about the nodes."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A machine, known by its lasting id.
+
+    Attributes:
+        reason: why it is in its phase, in words.
+        misses: probes missed in a row; `unreachable` counts those of them that got no connection.
+        probe_sent_at: when the probe under way was asked for, None without one.
+        prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that computes may be silent.
+        drain_asked: the user wants it drained, whatever it reports.
+    """
+
+    id: NodeId
+    name: str
+    addresses: tuple[str, ...]
+    fixed: bool
+    phase: Phase
+    phase_since: float
+    reason: str
+    sighted_at: float
+    misses: int = 0
+    unreachable: int = 0
+    withdrawn: bool = False
+    probe_sent_at: float | None = None
+    answered_at: float | None = None
+    version: str = ""
+    prompt: bool = True
+    drain_asked: bool = False
+    warnings: tuple[str, ...] = ()
+    replicas: dict[tuple[EngineName, ModelName], Replica] = field(default_factory=dict)
+
+    def enter(self, phase: Phase, reason: str, now: float) -> None:
+        """Change phase; the time in a phase starts anew only when it really changes."""
+        if phase is not self.phase:
+            self.phase = phase
+            self.phase_since = now
+        self.reason = reason
+
+
+class Membership:
+    """The table of nodes, bounded by `nodes_limit` (I7)."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.nodes: dict[NodeId, Node] = {}
+
+    def sight(self, event: NodeSighted, now: float) -> Node | None:
+        """Note a sighting; None if the table is full of nodes that have more right to their place."""
+        node = self.nodes.get(event.node)
+        if node is None:
+            if len(self.nodes) >= self._limits.nodes_limit and not self._make_room():
+                return None
+            node = Node(
+                event.node, event.name, event.addresses, event.fixed, Phase.SIGHTED, now, "sighted, not asked yet", now
+            )
+            self.nodes[event.node] = node
+        node.sighted_at = now
+        node.withdrawn = False
+        node.fixed = node.fixed or event.fixed
+        node.addresses = tuple(dict.fromkeys((*event.addresses, *(node.addresses if node.fixed else ()))))
+        if node.answered_at is None:
+            node.name = event.name
+        return node
+
+    def _make_room(self) -> bool:
+        """Drop the node that never answered and was sighted longest ago: strangers must not push out members."""
+        strangers = [n for n in self.nodes.values() if n.answered_at is None and not n.fixed and n.probe_sent_at is None]
+        if not strangers:
+            return False
+        oldest = min(strangers, key=lambda node: node.sighted_at)
+        del self.nodes[oldest.id]
+        return True
+
+    def report(self, node: Node, report: NodeReport, now: float) -> list[Replica]:
+        """Take a report; returns the replicas that are new or that the report no longer lists."""
+        node.misses = node.unreachable = 0
+        node.probe_sent_at = None
+        node.answered_at = now
+        node.name = report.name or node.name
+        node.version = report.version
+        node.prompt = report.version != ""
+        node.warnings = report.warnings
+        changed = []
+        listed = set()
+        for said in report.replicas:
+            key = (said.engine, said.model)
+            listed.add(key)
+            replica = node.replicas.get(key)
+            if replica is None:
+                replica = Replica(ReplicaId(node.id, said.engine, said.model), node.name, said)
+                node.replicas[key] = replica
+                changed.append(replica)
+            elif not replica.listed or replica.report.aliases != said.aliases:
+                changed.append(replica)
+            replica.node_name = node.name
+            take_report(replica, said)
+        for key, replica in list(node.replicas.items()):
+            if key not in listed:
+                if replica.listed:
+                    replica.listed = False
+                    changed.append(replica)
+                if not replica.in_flight:
+                    del node.replicas[key]
+        node.enter(*_phase_by_report(node, report), now)
+        return changed
+
+    def miss(self, node: Node, event: ProbeMissed, now: float, *, in_use: bool) -> None:
+        """Count a missed probe and move the node on to suspect or lost.
+
+        A node that works for us is never dropped for slow probes alone: engines block their status paths while they
+        compute. There only probes that got no connection at all count, and more of them are needed.
+        """
+        sent_at = now if node.probe_sent_at is None else node.probe_sent_at
+        node.probe_sent_at = None
+        if event.last_byte_at is not None and event.last_byte_at >= sent_at:
+            node.misses = node.unreachable = 0
+            return
+        node.misses += 1
+        node.unreachable = 0 if event.connected else node.unreachable + 1
+        for replica in node.replicas.values():
+            forget_report(replica)
+        if in_use:
+            lost = node.unreachable >= self._limits.misses_until_lost_in_use
+            suspect = node.prompt or not event.connected
+        else:
+            lost = node.misses >= self._limits.misses_until_lost or node.withdrawn
+            suspect = True
+        if lost:
+            node.enter(Phase.LOST, f"missed {node.misses} probes: {event.detail}", now)
+        elif suspect and node.phase is not Phase.LOST:
+            node.enter(Phase.SUSPECT, f"missed a probe: {event.detail}", now)
+
+    def probe_interval_s(self, node: Node) -> float:
+        """How long until the next probe; a suspect is asked sooner, to know one way or the other."""
+        if node.phase is Phase.LOST:
+            return self._limits.lost_interval_s
+        if node.phase is Phase.SUSPECT or node.misses:
+            return self._limits.suspect_interval_s
+        return self._limits.probe_interval_s
+
+    def forgettable(self, node: Node, now: float) -> bool:
+        """Whether a lost node's entry may go: nobody sights it any more, and the user did not name it."""
+        return (
+            node.phase is Phase.LOST
+            and not node.fixed
+            and node.probe_sent_at is None
+            and (node.withdrawn or now - node.phase_since >= self._limits.forget_s)
+        )
+
+    def named(self, pin: str) -> Node | None:
+        """The node that a client means: by id, else by name if exactly one has it."""
+        node = self.nodes.get(NodeId(pin))
+        if node is not None:
+            return node
+        same = [n for n in self.nodes.values() if n.name == pin]
+        return same[0] if len(same) == 1 else None
+
+
+def _phase_by_report(node: Node, report: NodeReport) -> tuple[Phase, str]:
+    if report.draining or node.drain_asked:
+        return Phase.DRAINING, "finishes what it has"
+    states = {said.state for said in report.replicas}
+    if states == {ReplicaState.LOADING}:
+        return Phase.LOADING, "its engine is loading the model"
+    if not states:
+        return Phase.READY, "answers, but holds no model"
+    return Phase.READY, "answers"

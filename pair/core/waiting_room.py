@@ -1,0 +1,99 @@
+"""Tickets without a lease, in the order in which they came.
+
+One bounded room, one line a model name. Order is by arrival number alone: a ticket whose attempt failed keeps its number,
+which is smaller than that of all who came later, and so stands at the head again (I5) without any special place.
+
+Each line has two lanes, because most tickets may go to any replica and a few may not (a pin, a node that has failed
+them): when a slot frees, the head of the free lane is found at once and only the few are searched.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+
+from pair.core.names import ModelName, TicketId
+from pair.core.ticket import Ticket
+
+
+class Line:
+    """The waiting tickets of one model name."""
+
+    def __init__(self) -> None:
+        self.free: dict[TicketId, Ticket] = {}
+        self.bound: list[Ticket] = []
+
+    def __len__(self) -> int:
+        return len(self.free) + len(self.bound)
+
+    def heads(self) -> Iterator[Ticket]:
+        """The tickets that may be next, by arrival: every bound one, and the head of the free lane."""
+        head = next(iter(self.free.values()), None)
+        for ticket in self.bound:
+            if head is not None and head.arrival < ticket.arrival:
+                yield head
+                head = None
+            yield ticket
+        if head is not None:
+            yield head
+
+    def oldest(self) -> Ticket | None:
+        return next(self.heads(), None)
+
+
+class WaitingRoom:
+    """All lines together, bounded by `limit` tickets (I7)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lines: dict[ModelName, Line] = {}
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    @property
+    def full(self) -> bool:
+        return self._waiting >= self.limit
+
+    def names(self) -> tuple[ModelName, ...]:
+        """Model names for which somebody waits."""
+        return tuple(self._lines)
+
+    def line(self, name: ModelName) -> Line | None:
+        return self._lines.get(name)
+
+    def waiting_for(self, name: ModelName) -> int:
+        line = self._lines.get(name)
+        return 0 if line is None else len(line)
+
+    def all(self, name: ModelName) -> tuple[Ticket, ...]:
+        """Everybody waiting for a name, by arrival."""
+        line = self._lines.get(name)
+        if line is None:
+            return ()
+        return tuple(sorted((*line.free.values(), *line.bound), key=_arrival))
+
+    def add(self, ticket: Ticket) -> None:
+        """Queue a ticket by its arrival number; one that comes back is let in even when the room is full."""
+        line = self._lines.setdefault(ticket.name, Line())
+        if ticket.anywhere:
+            line.free[ticket.id] = ticket
+        else:
+            bisect.insort(line.bound, ticket, key=_arrival)
+        self._waiting += 1
+
+    def remove(self, ticket: Ticket) -> None:
+        """Take a ticket out; its `anywhere` must be as it was when it was added."""
+        line = self._lines[ticket.name]
+        if ticket.anywhere:
+            del line.free[ticket.id]
+        else:
+            del line.bound[bisect.bisect_left(line.bound, ticket.arrival, key=_arrival)]
+        if not len(line):
+            del self._lines[ticket.name]
+        self._waiting -= 1
+
+
+def _arrival(ticket: Ticket) -> int:
+    return ticket.arrival
