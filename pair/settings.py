@@ -7,7 +7,6 @@ The layers below take what they need as arguments without defaults, so that no n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
