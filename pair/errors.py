@@ -20,6 +20,10 @@ class SettingsError(PairError):
     """The user's setting cannot be used; the text names the setting and what would be right."""
 
 
+class UnusableAddress(PairError):
+    """The address to listen on or connect to is not one, or is in use, not ours or not allowed; the text names it."""
+
+
 class NodeFault(PairError):
     """A node or its engine did not do what it should; another replica may still serve the ticket."""
 
@@ -29,7 +33,17 @@ class UnreachableNode(NodeFault):
 
 
 class LostUpstream(NodeFault):
-    """A connection that stood ended (closed, reset) before the answer was whole."""
+    """A connection that stood ended (closed, reset) before the answer was whole.
+
+    Attributes:
+        reused: it had answered an earlier request, so it may have been closed for idleness.
+        answered: at least one byte of the answer had come.
+    """
+
+    def __init__(self, message: str, *, reused: bool, answered: bool) -> None:
+        super().__init__(message)
+        self.reused = reused
+        self.answered = answered
 
 
 class GarbledAnswer(NodeFault):
