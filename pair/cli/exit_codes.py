@@ -1,6 +1,7 @@
 """What the shell is told at the end.
 
-Apart, because scripts and service managers rely on these numbers: they are part of the contract, not of any command.
+Apart, because scripts and service managers rely on these numbers: they are part of the contract,
+not of any command.
 """
 
 from __future__ import annotations

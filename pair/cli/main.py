@@ -1,6 +1,7 @@
 """`pair`: the commands and what becomes of an error.
 
-This module knows which commands there are and how a failure is told; what a command does is in its own module.
+This module knows which commands there are and how a failure is told; what a command does is in
+its own module.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pair.errors import BookkeepingError, PairError
 
 app = typer.Typer(
     name="pair",
-    help="Finds the machines in the house that hold a model and spreads an agent's calls over them.",
+    help="Finds the machines in the house that hold a model and spreads calls over them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -70,7 +71,7 @@ def run() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; every error is one sentence on stderr, with a traceback only under `--debug`.
+    """Run one command; every error is one sentence on stderr, a traceback only under `--debug`.
 
     Returns:
         The exit code: 0 done, 1 failed, 2 usage, 130 interrupted.
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _sentence(fault: BaseException) -> str:
-    """What to tell of an error; of several that a task group collected, the first meant for users."""
+    """What to tell of an error; of several from a task group, the first meant for users."""
     leaves = list(_leaves(fault))
     for leaf in leaves:
         if isinstance(leaf, PairError) and not isinstance(leaf, BookkeepingError):

@@ -1,0 +1,216 @@
+"""One setting: what it is called, what it may be, and whether a value fits.
+
+Apart from `config.py`, which says where values come from, because every source (a flag, a variable,
+the file, `pair settings set`) goes through the same check and the same words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Final, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from pair.core.strategies import STRATEGIES
+from pair.errors import SettingsError
+from pair.settings import FixedNode, Settings
+
+NODES: Final = "nodes"
+"""The one key that is a list of tables, `[[nodes]]`, instead of a section."""
+
+TRUE_WORDS: Final = ("1", "true", "yes", "on")
+FALSE_WORDS: Final = ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One setting as a user sees it.
+
+    Attributes:
+        key: `section.name` as in `config.toml`, or `nodes`.
+        kind: the field's type: str, bool, int, float, or a tuple of one of str and `FixedNode`.
+        unit: "" for names and switches.
+        least: the smallest number that makes sense.
+        form: what a text must look like, see `pair.settings.knob`.
+    """
+
+    key: str
+    kind: Any
+    default: Any
+    unit: str
+    reason: str
+    least: float
+    form: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"PAIR_{self.key.replace('.', '_')}".upper()
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return get_origin(self.kind) is tuple
+
+
+@cache
+def knobs() -> Mapping[str, Knob]:
+    """Every knob by key, in the order of `pair/settings.py`."""
+    found: dict[str, Knob] = {}
+    for section, kind in get_type_hints(Settings).items():
+        if section == NODES:
+            reason = "Engines or nodes that you name, as [[nodes]]; kept whatever mDNS says."
+            found[NODES] = Knob(NODES, kind, (), "", reason, 0, "url")
+            continue
+        hints = get_type_hints(kind)
+        for each in fields(kind):
+            key = f"{section}.{each.name}"
+            found[key] = Knob(key, hints[each.name], each.default, **each.metadata)
+    return found
+
+
+def knob_named(key: str) -> Knob:
+    """The knob of this key.
+
+    Raises:
+        SettingsError: there is none; the text names the nearest.
+    """
+    knob = knobs().get(key)
+    if knob is None:
+        raise SettingsError(unknown(key, "setting", key, knobs()))
+    return knob
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """The value of one knob; the key must exist."""
+    section, _, name = key.partition(".")
+    part = getattr(settings, section)
+    return getattr(part, name) if name else part
+
+
+def checked(knob: Knob, value: Any) -> Any:
+    """The value in the knob's type; text is read as people write it, a list separated by spaces.
+
+    Raises:
+        SettingsError: naming the key, the value and what would be right.
+    """
+    try:
+        return _several(knob, value) if knob.is_list else _one(knob.kind, knob, value)
+    except SettingsError as fault:
+        raise SettingsError(f"{knob.key} {fault}") from None
+
+
+def unknown(shown: str, kind: str, word: str, known: Iterable[str]) -> str:
+    """A sentence that `shown` does not exist, with the word of `known` nearest to `word`."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"{shown} is not a {kind}" + (f"; the nearest one is {near[0]}" if near else "")
+
+
+# --- each raises SettingsError with the end of a sentence that begins with the key ----------------
+
+
+def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
+    pieces = value.split() if isinstance(value, str) else value
+    if not isinstance(pieces, list | tuple):
+        raise SettingsError(f"is {value!r}; right is a list")
+    return tuple(_one(get_args(knob.kind)[0], knob, piece) for piece in pieces)
+
+
+def _one(kind: Any, knob: Knob, value: Any) -> Any:
+    if kind is FixedNode:
+        return _fixed_node(value)
+    if kind is bool:
+        return _switch(value)
+    if kind in (int, float):
+        return _number(kind, knob, value)
+    if not isinstance(value, str):
+        raise SettingsError(f"is {value!r}; right is text")
+    match knob.form:
+        case "strategy":
+            if value not in STRATEGIES:
+                sentence = unknown(repr(value), "strategy", value, STRATEGIES)
+                raise SettingsError(f"is wrong: {sentence}; there are {', '.join(STRATEGIES)}")
+            return value
+        case "address":
+            return _address(value)
+        case "url":
+            return _url(value)
+        case _:
+            return value
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in TRUE_WORDS + FALSE_WORDS:
+        return value.lower() in TRUE_WORDS
+    raise SettingsError(f"is {value!r}; right is true or false")
+
+
+def _number(kind: type[int] | type[float], knob: Knob, value: Any) -> int | float:
+    unit = f" of {knob.unit}" if knob.unit else ""
+    right = f"{'a whole number' if kind is int else 'a number'}{unit}, at least {knob.least:g}"
+    wrong = SettingsError(f"is {value!r}; right is {right}")
+    if isinstance(value, str):
+        try:
+            value = kind(value)
+        except ValueError:
+            raise wrong from None
+    fits = isinstance(value, int) if kind is int else isinstance(value, int | float)
+    if not fits or isinstance(value, bool) or not math.isfinite(value) or value < knob.least:
+        raise wrong
+    return kind(value)
+
+
+def _address(text: str) -> str:
+    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[^\[\]:\s/]+):(\d{1,5})", text)
+    if found is None or int(found[3]) > 65535:
+        raise SettingsError(f"is {text!r}; right is HOST:PORT such as 127.0.0.1:7247 or [::1]:7247")
+    return text
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or re.search(r"\s", text):
+        raise SettingsError(f"has {text!r}; right is a URL such as http://192.168.1.20:11434")
+    return text.rstrip("/")
+
+
+def _fixed_node_table(text: str) -> dict[str, Any]:
+    url, *options = text.split(",")
+    table: dict[str, Any] = {"url": url}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise SettingsError(f"has {option!r} after a URL; right is URL,slots=N,name=NAME")
+        table[key] = int(value) if key == "slots" and value.isdecimal() else value
+    return table
+
+
+def _fixed_node(value: Any) -> FixedNode:
+    """From a TOML table, or from `URL[,slots=N][,name=NAME]` as on the command line."""
+    if isinstance(value, FixedNode):
+        return value
+    table = _fixed_node_table(value) if isinstance(value, str) else value
+    if not isinstance(table, Mapping):
+        raise SettingsError(f"has {value!r}; right is a table with url, slots and name")
+    known = [each.name for each in fields(FixedNode)]
+    for key in table:
+        if key not in known:
+            raise SettingsError(f"has an entry with {unknown(key, 'setting', key, known)}")
+    url, slots, name = table.get("url"), table.get("slots", 0), table.get("name", "")
+    if not isinstance(url, str):
+        raise SettingsError("has an entry without a url")
+    if not isinstance(slots, int) or isinstance(slots, bool) or slots < 0:
+        raise SettingsError(f"has slots {slots!r}; right is a whole number, 0 to ask the engine")
+    if not isinstance(name, str):
+        raise SettingsError(f"has the name {name!r}; right is text")
+    return FixedNode(url=_url(url), slots=slots, name=name)

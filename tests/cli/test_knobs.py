@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pair.cli.knobs import checked, knob_named
+from pair.errors import SettingsError
+from pair.settings import FixedNode
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "value"),
+    [
+        ("queue.limit", "20", 20),
+        ("queue.limit", 21, 21),
+        ("queue.wait_limit_s", 3, 3.0),
+        ("queue.wait_limit_s", "2.5", 2.5),
+        ("proxy.discovery", "off", False),
+        ("proxy.discovery", "YES", True),
+        ("proxy.discovery", True, True),
+        ("proxy.strategy", "round-robin", "round-robin"),
+        ("proxy.listen", "127.0.0.1:1 [::1]:2", ("127.0.0.1:1", "[::1]:2")),
+        ("proxy.listen", ["attic.local:7247"], ("attic.local:7247",)),
+        ("node.listen", "[fe80::1%eth0]:7248", "[fe80::1%eth0]:7248"),
+        ("node.engines", ["http://127.0.0.1:9000/"], ("http://127.0.0.1:9000",)),
+        ("node.name", "the attic", "the attic"),
+        ("nodes", "http://a:1,slots=2,name=x http://b", (
+            FixedNode("http://a:1", 2, "x"), FixedNode("http://b"),
+        )),
+        ("nodes", [{"url": "http://a:1", "slots": 3}], (FixedNode("http://a:1", 3),)),
+        ("nodes", [FixedNode("http://a:1")], (FixedNode("http://a:1"),)),
+    ],
+)  # fmt: skip
+def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value: Any) -> None:
+    result = checked(knob_named(key), written)
+    assert result == value
+    assert type(result) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "written", "words"),
+    [
+        ("queue.limit", "many", "queue.limit is 'many'; right is a whole number of tickets"),
+        ("queue.limit", -1, "at least 0"),
+        ("queue.limit", 1.5, "whole number"),
+        ("queue.limit", True, "whole number"),
+        ("queue.wait_limit_s", float("nan"), "a number of s, at least 0"),
+        ("queue.wait_limit_s", "inf", "a number of s"),
+        ("retry.attempts_limit", 0, "at least 1"),
+        ("proxy.discovery", "perhaps", "right is true or false"),
+        ("proxy.discovery", 1, "right is true or false"),
+        ("proxy.strategy", "queue-depht", "the nearest one is queue-depth; there are"),
+        ("proxy.strategy", 3, "right is text"),
+        ("proxy.listen", 7247, "right is a list"),
+        ("proxy.listen", "7247", "right is HOST:PORT such as 127.0.0.1:7247"),
+        ("proxy.listen", ["127.0.0.1:70000"], "right is HOST:PORT"),
+        ("proxy.listen", ["::1:7247"], "right is HOST:PORT"),
+        ("node.engines", ["127.0.0.1:11434"], "right is a URL such as http://"),
+        ("node.engines", ["http://"], "right is a URL"),
+        ("node.engines", ["http://[::1"], "right is a URL"),
+        ("nodes", "http://a:1,2", "right is URL,slots=N,name=NAME"),
+        ("nodes", "http://a:1,slot=2", "slot is not a setting; the nearest one is slots"),
+        ("nodes", "http://a:1,slots=few", "has slots 'few'; right is a whole number"),
+        ("nodes", [{"slots": 1}], "an entry without a url"),
+        ("nodes", [{"url": "http://a", "name": 7}], "has the name 7; right is text"),
+        ("nodes", [{"url": "http://a", "slots": True}], "right is a whole number"),
+        ("nodes", [3], "right is a table with url, slots and name"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_would_be_right(
+    key: str, written: Any, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        checked(knob_named(key), written)
+
+
+def test_a_key_that_does_not_exist_is_told_with_the_nearest() -> None:
+    with pytest.raises(SettingsError, match=r"the nearest one is proxy\.strategy"):
+        knob_named("proxy.stratgy")
+
+
+def test_a_variable_is_the_key_in_capitals() -> None:
+    assert knob_named("node.context_tokens").variable == "PAIR_NODE_CONTEXT_TOKENS"
+    assert knob_named("nodes").variable == "PAIR_NODES"

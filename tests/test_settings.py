@@ -1,0 +1,30 @@
+"""The table of knobs itself: complete, usable as it stands, and without two names for one thing."""
+
+from __future__ import annotations
+
+from pair.cli.knobs import checked, knobs, value_of
+from pair.settings import Settings
+
+
+def test_every_default_passes_the_check_that_a_users_value_must_pass() -> None:
+    for key, knob in knobs().items():
+        assert checked(knob, knob.default) == knob.default, key
+        assert value_of(Settings(), key) == knob.default, key
+
+
+def test_every_knob_says_what_it_does_and_why_in_a_sentence() -> None:
+    for key, knob in knobs().items():
+        assert len(knob.reason.split()) > 2, key
+        assert knob.reason.endswith("."), key
+
+
+def test_every_number_has_a_unit_that_fits_its_name() -> None:
+    for key, knob in knobs().items():
+        if knob.kind in (int, float):
+            assert knob.unit, key
+        for ending, unit in (("_s", "s"), ("_bytes", "bytes"), ("_tokens", "tokens")):
+            assert key.endswith(ending) == (knob.unit == unit), key
+
+
+def test_no_two_knobs_share_a_variable() -> None:
+    assert len({knob.variable for knob in knobs().values()}) == len(knobs())
