@@ -1,0 +1,107 @@
+"""What a path alone tells: in which dialect its client speaks, and whether it costs a generation.
+
+Kept apart from the reading of bodies because errors need the dialect before, and often without, a
+body.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from urllib.parse import parse_qs, unquote
+
+
+class Dialect(StrEnum):
+    """Whose shapes a client expects in errors and streams."""
+
+    OPENAI = "openai"
+    """Also what everything unknown is taken for, since every engine but Ollama answers errors in
+    its shape."""
+    ANTHROPIC = "anthropic"
+    OLLAMA = "ollama"
+
+
+QUERY_FIELDS_LIMIT = 64
+"""Most fields of a query looked at; a request of this kind has one or two."""
+
+_ANTHROPIC_PREFIXES = ("/v1/messages", "/v1/complete")
+_OPENAI_UNDER_API = ("/api/v0/", "/api/v1/")
+"""LM Studio's own paths: under `/api/` like Ollama's, with errors like OpenAI's."""
+
+_READING_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS", b"DELETE"))
+
+_LIGHT_PATHS = frozenset(
+    (
+        "/api/show",
+        "/api/copy",
+        "/api/create",
+        "/api/pull",
+        "/api/push",
+        "/tokenize",
+        "/detokenize",
+        "/v1/tokenize",
+        "/v1/detokenize",
+        "/apply-template",
+        "/v1/messages/count_tokens",
+        "/v1/responses/input_tokens",
+    )
+)
+"""Asked with POST, answered without a generation."""
+
+_LIGHT_PREFIXES = (
+    "/v1/models",
+    "/models/",
+    "/api/v1/models/",
+    "/api/blobs/",
+    "/props",
+    "/slots/",
+    "/lora-adapters",
+)
+
+_MODEL_PATHS = ("/v1/models/", "/api/v0/models/", "/api/v1/models/")
+
+
+def split_target(target: bytes) -> tuple[str, str]:
+    """Path (still percent-encoded) and query of a request target, the absolute form included."""
+    text = target.decode("latin-1")
+    if not text.startswith("/") and "://" in text:
+        text = "/" + text.split("://", 1)[1].partition("/")[2]
+    path, _, query = text.partition("?")
+    return path, query
+
+
+def dialect_of(path: str) -> Dialect:
+    """The dialect that the client of this path speaks."""
+    if path.startswith("/api/"):
+        return Dialect.OPENAI if path.startswith(_OPENAI_UNDER_API) else Dialect.OLLAMA
+    for prefix in _ANTHROPIC_PREFIXES:
+        if path == prefix or path.startswith(prefix + "/"):
+            return Dialect.ANTHROPIC
+    return Dialect.OPENAI
+
+
+def is_light(method: bytes, path: str) -> bool:
+    """Whether the request costs no generation: a list, a count, an upkeep; such a one takes no
+    slot.
+    """
+    return method in _READING_METHODS or path in _LIGHT_PATHS or path.startswith(_LIGHT_PREFIXES)
+
+
+def model_in_path(method: bytes, path: str) -> str | None:
+    """The model that `/v1/models/{id}` names; an id may hold slashes, plain or percent-encoded."""
+    if method not in _READING_METHODS:
+        return None
+    for prefix in _MODEL_PATHS:
+        if path.startswith(prefix):
+            return unquote(path[len(prefix) :]) or None
+    return None
+
+
+def model_in_query(query: str) -> str | None:
+    """The model that `?model=` names."""
+    if "model=" not in query:
+        return None
+    try:
+        named = parse_qs(query, max_num_fields=QUERY_FIELDS_LIMIT).get("model")
+    except ValueError:
+        return None
+    return named[-1] if named else None

@@ -1,0 +1,287 @@
+"""Finding model, stream and size in a request, whatever a client sends."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pair.errors import RequestFault
+from pair.wire.dialects import Dialect
+from pair.wire.request_peek import (
+    MODEL_NAME_LIMIT_CHARS,
+    OUTPUT_TOKENS_LIMIT,
+    TOLERANT_LIMIT_BYTES,
+    UNPACKED_LIMIT_BYTES,
+    Peek,
+    peek,
+)
+
+CHAT = b"/v1/chat/completions"
+
+
+def look(
+    body: bytes | list[bytes] | dict[str, Any] | None = None,
+    target: bytes = CHAT,
+    method: bytes = b"POST",
+    kind: bytes | None = b"application/json",
+    encoding: bytes | None = None,
+) -> Peek:
+    if isinstance(body, dict):
+        body = json.dumps(body).encode()
+    pieces = body if isinstance(body, list) else [body] if body else []
+    return peek(method, target, pieces, content_type=kind, content_encoding=encoding)
+
+
+def fault_of(body: bytes | dict[str, Any], **keywords: Any) -> RequestFault:
+    with pytest.raises(RequestFault) as caught:
+        look(body, **keywords)
+    return caught.value
+
+
+def test_a_chat_request_tells_everything() -> None:
+    seen = look(
+        {
+            "messages": [{"role": "user", "content": "Hello"}],
+            "model": "llama3",
+            "stream": True,
+            "max_tokens": 64,
+        }
+    )
+    assert seen == Peek(
+        path="/v1/chat/completions",
+        dialect=Dialect.OPENAI,
+        light=False,
+        model=seen.model,
+        streamed=True,
+        prompt_chars=5,
+        max_output_tokens=64,
+    )
+    assert seen.model == "llama3"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"messages":[{"model":"no"}],"tools":[{"function":{"model":"no"}}],"model":"yes"}',
+        b'{"x":"\\"model\\":\\"no\\"","model":"yes"}',
+        b'{"model":"no","model":"yes"}',
+        b'{"\\u006dodel":"y\\u0065s"}',
+        b' \r\n\t{ "model" :\t"yes" } \n',
+        b'\xef\xbb\xbf{"model":"yes"}',
+        b'{"x":"\xff\xfe","model":"yes"}',
+        b'{"x":"\\ud800","model":"yes"}',
+        b'{"x":NaN,"y":-Infinity,"model":"yes"}',
+        b'{"x":"a\nb","model":"yes"}',
+        b'{"x":1e999999,"model":"yes"}',
+        b'{"messages":null,"options":7,"model":"yes"}',
+        b'{"messages":[null,"x",{"content":[null]}],"model":"yes"}',
+        b'{"x":' + b"[" * 500 + b"]" * 500 + b',"model":"yes"}',
+    ],
+)
+def test_the_top_level_model_is_found(body: bytes) -> None:
+    assert look(body).model == "yes"
+
+
+def test_a_body_in_pieces_is_one_body() -> None:
+    body = b'{"messages":[],"model":"llama3","stream":true}'
+    for cut in range(1, len(body)):
+        seen = look([body[:cut], body[cut:]])
+        assert (seen.model, seen.streamed) == ("llama3", True)
+
+
+def test_a_model_behind_ten_megabytes_of_messages_is_found() -> None:
+    turns = [{"role": "user", "content": 'She said "hi" and left.\n' * 400}] * 1000
+    seen = look({"messages": turns, "model": "llama3"})
+    assert seen.model == "llama3"
+    assert seen.prompt_chars is not None
+    assert seen.prompt_chars > 9_000_000
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=8) | st.sampled_from(["messages", "tools", "input", "options", "prompt"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+            lambda inner: (
+                st.lists(inner, max_size=4)
+                | st.dictionaries(
+                    st.sampled_from(["content", "text", "model", "stream", "arguments"]), inner
+                )
+            ),
+            max_leaves=12,
+        ),
+    ),
+    st.text(min_size=1, max_size=40).filter(str.isprintable),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_other_fields_never_hide_the_model(
+    others: dict[str, Any], model: str, stream: bool, escaped: bool
+) -> None:
+    body = json.dumps({**others, "model": model, "stream": stream}, ensure_ascii=escaped)
+    seen = look(body.encode("utf-8", "surrogatepass"))
+    assert (seen.model, seen.streamed) == (model, stream)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_peek_or_the_clients_fault(body: bytes) -> None:
+    try:
+        outcome = look(body).path
+    except RequestFault as fault:
+        outcome = fault.code
+    assert outcome in ("/v1/chat/completions", "invalid_json", "invalid_model")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"model": "a",', "column 15"),
+        (b'{\n"model": a}', "line 2, column 10"),
+        (b"[1]", "object"),
+        (b"7", "object"),
+        (b'[NaN, "x"]', "object"),
+        (b"", "empty"),
+        (b"  ", "empty"),
+        (b"model=a", "line 1, column 1"),
+        (b"[" * 100_000, "object"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+        (b'{"x":NaN,"y":' + b"1" * 5000 + b"}", "number"),
+        (b'{"x":"' + b"a" * TOLERANT_LIMIT_BYTES, "truncated"),
+    ],
+)
+def test_a_body_that_is_not_a_json_object_is_the_clients_fault(body: bytes, words: str) -> None:
+    fault = fault_of(body)
+    assert (fault.status, fault.code) == (400, "invalid_json")
+    assert words in str(fault)
+
+
+@pytest.mark.parametrize(
+    "model", [7, ["a"], {"a": 1}, True, "a\nb", "\ud800", "x" * (MODEL_NAME_LIMIT_CHARS + 1)]
+)
+def test_a_model_that_cannot_be_a_name_is_the_clients_fault(model: object) -> None:
+    fault = fault_of({"model": model})
+    assert (fault.status, fault.code, fault.param) == (400, "invalid_model", "model")
+
+
+@pytest.mark.parametrize("body", [{}, {"model": None}, {"model": ""}, {"name": "a"}])
+def test_a_body_without_a_model_names_none(body: dict[str, Any]) -> None:
+    assert look(body).model is None
+
+
+def test_ollama_takes_a_name_for_a_model_and_streams_unless_told() -> None:
+    named = look({"name": "llama3:8b"}, target=b"/api/show")
+    assert (named.dialect, named.light, named.model) == (Dialect.OLLAMA, True, "llama3:8b")
+    assert look({"model": "a"}, target=b"/api/generate").streamed
+    assert look({"model": "a"}, target=b"/api/chat").streamed
+    assert not look({"model": "a", "stream": False}, target=b"/api/chat").streamed
+    assert not look({"model": "a"}, target=b"/api/embed").streamed
+    assert not look({"model": "a"}).streamed
+
+
+def test_the_path_beats_the_body_and_the_body_beats_the_query() -> None:
+    in_path = look({"model": "b"}, target=b"/v1/models/a%2Fb?model=c", method=b"DELETE")
+    assert in_path.model == "a/b"
+    assert look({"model": "b"}, target=CHAT + b"?model=c").model == "b"
+    assert look({}, target=CHAT + b"?model=c").model == "c"
+
+
+@pytest.mark.parametrize("body", [b"", b"not json", b'{"model":7'])
+def test_a_light_request_needs_no_body_that_can_be_read(body: bytes) -> None:
+    seen = look(body, target=b"/slots/0?action=save")
+    assert (seen.light, seen.model, seen.prompt_chars) == (True, None, None)
+    packed = look(body, target=b"/tokenize", encoding=b"zstd")
+    assert (packed.light, packed.model) == (True, None)
+
+
+def test_a_get_needs_no_body() -> None:
+    assert look(target=b"/v1/models", method=b"GET", kind=None) == Peek(
+        "/v1/models", Dialect.OPENAI, light=True, model=None
+    )
+
+
+def test_sound_as_a_body_is_not_read() -> None:
+    seen = look(b"\x00\x01", target=b"/v1/audio/x?model=whisper", kind=b"audio/wav")
+    assert (seen.model, seen.light) == ("whisper", False)
+
+
+def test_a_form_names_its_model() -> None:
+    body = (
+        b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
+        b'\x00\xff\r\n--xyz\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1'
+        b"\r\n--xyz--\r\n"
+    )
+    kind = b"multipart/form-data; boundary=xyz"
+    assert look(body, target=b"/v1/audio/transcriptions", kind=kind).model == "whisper-1"
+    no_form = look(b"", target=b"/v1/audio/transcriptions?model=b", kind=kind)
+    assert no_form.model == "b"
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({"max_tokens": 7}, 7),
+        ({"max_tokens": 7, "max_completion_tokens": 5}, 5),
+        ({"max_output_tokens": 9}, 9),
+        ({"n_predict": 3}, 3),
+        ({"options": {"num_predict": 11}}, 11),
+        ({"options": {"num_predict": -1}}, None),
+        ({"options": "x"}, None),
+        ({"max_tokens": 0}, None),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": "12"}, None),
+        ({"max_tokens": 10**30}, OUTPUT_TOKENS_LIMIT),
+        ({}, None),
+    ],
+)
+def test_the_clients_limit_is_found_under_all_its_names(
+    fields: dict[str, Any], limit: int | None
+) -> None:
+    assert look({"model": "a", **fields}).max_output_tokens == limit
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 10_000}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "chars"),
+    [
+        ({"messages": [{"content": "12345"}, {"content": "678"}]}, 8),
+        ({"messages": [{"content": [{"type": "text", "text": "1234"}, IMAGE]}]}, 4),
+        ({"messages": [{"content": "hi", "images": ["A" * 10_000]}]}, 2),
+        ({"system": "12", "messages": [{"content": "345"}]}, 5),
+        ({"system": [{"type": "text", "text": "123"}], "messages": []}, 3),
+        ({"messages": [{"content": [{"type": "tool_result", "content": [{"text": "1"}]}]}]}, 1),
+        ({"prompt": "1234567"}, 7),
+        ({"instructions": "12", "input": [{"content": [{"text": "34"}]}, {"output": "5"}]}, 5),
+        ({"input": "123"}, 3),
+        ({"input": ["ab", "cd"]}, len('["ab", "cd"]')),
+        ({"prompt": [1, 2, 3]}, len("[1, 2, 3]")),
+        ({"messages": [{"content": "1"}], "tools": [{"a": 1}]}, 1 + len('[{"a": 1}]')),
+        ({"messages": []}, None),
+        ({}, None),
+    ],
+)
+def test_prompt_chars_is_the_text_without_images(fields: dict[str, Any], chars: int | None) -> None:
+    assert look({"model": "a", **fields}).prompt_chars == chars
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [(b"gzip", gzip.compress), (b"X-GZIP", gzip.compress), (b"deflate", zlib.compress)],
+)
+def test_a_compressed_body_is_read_through(encoding: bytes, pack: Any) -> None:
+    assert look(pack(b'{"model":"llama3"}'), encoding=encoding).model == "llama3"
+
+
+def test_a_compressed_body_that_cannot_be_read_is_the_clients_fault() -> None:
+    assert fault_of(b"x" * 50, encoding=b"gzip").code == "invalid_encoding"
+    assert fault_of(b"x", encoding=b"zstd").status == 415
+    assert look(b"x", encoding=b"zstd", target=CHAT + b"?model=a").model == "a"
+    bomb = zlib.compress(b" " * (UNPACKED_LIMIT_BYTES + 1), 1)
+    assert fault_of(bomb, encoding=b"deflate").status == 413
