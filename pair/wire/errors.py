@@ -1,0 +1,211 @@
+"""What `pair` itself says to a client, in the client's own dialect.
+
+Separate from the engines' errors (`engine_errors.py`): those are read, these are worded. Every
+refusal says what is wrong, the particulars, and what to do, since what people see of an agent's
+failure is often this one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pair.core.decisions import RefusalKind, Refuse
+from pair.errors import RequestFault
+from pair.wire.dialects import Dialect
+
+NODE_BUSY = "node_busy"
+"""The code by which a full node refuses before it reads a body; the proxy keeps the ticket."""
+
+NODE_DRAINING = "node_draining"
+"""The same while a node finishes what it has."""
+
+MODEL_NOT_FOUND = "model_not_found"
+"""OpenAI's code, which clients and other gateways look for."""
+
+RETRY_AFTER_S = 2
+"""Said with every 429 and 503 for which nobody knows better: about one short generation."""
+
+MODELS_NAMED_LIMIT = 20
+"""Most existing models named in an error; a house has fewer, a public list has hundreds."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """A whole answer of our own, ready for `exchange.answer`."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """How one kind of refusal looks to a client.
+
+    Attributes:
+        advice: what the client or its user can do about it.
+    """
+
+    status: int
+    code: str
+    opening: str
+    advice: str
+
+
+_REFUSALS = {
+    RefusalKind.UNKNOWN_MODEL: _Refusal(
+        404,
+        MODEL_NOT_FOUND,
+        "No machine here holds this model.",
+        "Ask for one that exists, or load it on a machine; `pair models` lists them.",
+    ),
+    RefusalKind.UNKNOWN_NODE: _Refusal(
+        404,
+        "node_not_found",
+        "The machine named in x-pair-node can't serve this.",
+        "Name another one (`pair nodes` lists them) or leave the header out.",
+    ),
+    RefusalKind.NO_NODE: _Refusal(
+        503,
+        "no_node",
+        "No machine that could answer is there.",
+        "Start `pair node` on a machine with a model, or name one with --node; "
+        "`pair nodes` shows what is known.",
+    ),
+    # 429, not 503: it is the callers' own number of requests that is too high, and agents multiply
+    # a 503 (Codex 30 times, OpenCode 9 times) where they slow down on a 429.
+    RefusalKind.QUEUE_FULL: _Refusal(
+        429,
+        "queue_full",
+        "Too many requests wait already.",
+        "Send fewer at a time, or raise queue.limit.",
+    ),
+    RefusalKind.WAITED_TOO_LONG: _Refusal(
+        503,
+        "waited_too_long",
+        "No slot came free within the limit.",
+        "Try again later, add a machine, or raise queue.wait_limit_s.",
+    ),
+    RefusalKind.SHUTTING_DOWN: _Refusal(
+        503,
+        "shutting_down",
+        "pair is being stopped.",
+        "Try again when it is up.",
+    ),
+    RefusalKind.ATTEMPTS_SPENT: _Refusal(
+        502,
+        "attempts_spent",
+        "Every attempt failed.",
+        "`pair nodes` shows the state of the machines; try again once one is ready.",
+    ),
+}
+
+_OPENAI_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
+
+def own_error(
+    dialect: Dialect, status: int, code: str, message: str, param: str | None = None
+) -> bytes:
+    """The body of an error in the shape that this dialect's clients take apart."""
+    return json.dumps(_error_object(dialect, status, code, message, param)).encode()
+
+
+def own_answer(
+    dialect: Dialect,
+    status: int,
+    code: str,
+    message: str,
+    *,
+    param: str | None = None,
+    retry_after_s: int | None = None,
+) -> OwnAnswer:
+    """A whole error answer; 429 and 503 always say when to come back."""
+    headers = [(b"content-type", b"application/json")]
+    if retry_after_s is None and status in (429, 503):
+        retry_after_s = RETRY_AFTER_S
+    if retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % retry_after_s))
+    return OwnAnswer(status, tuple(headers), own_error(dialect, status, code, message, param))
+
+
+def refusal_answer(dialect: Dialect, refuse: Refuse) -> OwnAnswer:
+    """The core's refusal as an answer: what is wrong, the particulars, what to do."""
+    refusal = _REFUSALS[refuse.kind]
+    message = " ".join(part for part in (refusal.opening, refuse.detail, refusal.advice) if part)
+    return own_answer(
+        dialect,
+        refusal.status,
+        refusal.code,
+        message,
+        param="model" if refuse.kind is RefusalKind.UNKNOWN_MODEL else None,
+        retry_after_s=refuse.retry_after_s,
+    )
+
+
+def fault_answer(dialect: Dialect, fault: RequestFault) -> OwnAnswer:
+    """The client's own fault as an answer."""
+    return own_answer(dialect, fault.status, fault.code, str(fault), param=fault.param)
+
+
+def model_missing(existing: Sequence[str]) -> RequestFault:
+    """The fault of a generation that names no model."""
+    return RequestFault(
+        400,
+        "model_required",
+        f"The request names no model; put one into the field `model`. {models_sentence(existing)}",
+        param="model",
+    )
+
+
+def models_sentence(existing: Sequence[str]) -> str:
+    """Which models exist, in words, for an error that must not leave a person guessing."""
+    if not existing:
+        return "No model is known here yet."
+    named = ", ".join(sorted(existing)[:MODELS_NAMED_LIMIT])
+    beyond = len(existing) - MODELS_NAMED_LIMIT
+    return f"There are: {named}{f' and {beyond} more' if beyond > 0 else ''}."
+
+
+def error_event(dialect: Dialect, message: str, code: str, *, mid_line: bool = False) -> bytes:
+    """What ends a stream that broke off after its first content byte, so that no client takes the
+    cut for an end.
+
+    `mid_line` says that the last relayed byte did not end a line; the torn event is then closed
+    first.
+    """
+    error = json.dumps(_error_object(dialect, 502, code, message, None)).encode()
+    if dialect is Dialect.OLLAMA:
+        return (b"\n" if mid_line else b"") + error + b"\n"
+    opening = b"\n\n" if mid_line else b""
+    if dialect is Dialect.ANTHROPIC:
+        return opening + b"event: error\ndata: " + error + b"\n\n"
+    return opening + b"data: " + error + b"\n\n"
+
+
+def _error_object(
+    dialect: Dialect, status: int, code: str, message: str, param: str | None
+) -> object:
+    if dialect is Dialect.OLLAMA:
+        return {"error": message, "code": code}
+    if dialect is Dialect.ANTHROPIC:
+        default = "api_error" if status >= 500 else "invalid_request_error"
+        kind = _ANTHROPIC_TYPES.get(status, default)
+        return {"type": "error", "error": {"type": kind, "message": message, "code": code}}
+    default = "server_error" if status >= 500 else "invalid_request_error"
+    kind = _OPENAI_TYPES.get(status, default)
+    return {"error": {"message": message, "type": kind, "code": code, "param": param}}

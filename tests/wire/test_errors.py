@@ -1,0 +1,134 @@
+"""Our own errors, as each dialect's clients take them apart."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pair.core.decisions import RefusalKind, Refuse
+from pair.core.names import TicketId
+from pair.errors import RequestFault
+from pair.wire.dialects import Dialect
+from pair.wire.errors import (
+    MODELS_NAMED_LIMIT,
+    error_event,
+    fault_answer,
+    model_missing,
+    models_sentence,
+    own_answer,
+    own_error,
+    refusal_answer,
+)
+
+
+def test_openai_clients_find_message_type_code_and_param() -> None:
+    body = json.loads(own_error(Dialect.OPENAI, 400, "invalid_json", "no «JSON»", "model"))
+    assert body == {
+        "error": {
+            "message": "no «JSON»",
+            "type": "invalid_request_error",
+            "code": "invalid_json",
+            "param": "model",
+        }
+    }
+
+
+def test_anthropic_clients_find_their_type() -> None:
+    body = json.loads(own_error(Dialect.ANTHROPIC, 404, "model_not_found", "none"))
+    assert body["type"] == "error"
+    assert body["error"]["type"] == "not_found_error"
+    assert body["error"]["message"] == "none"
+
+
+def test_ollama_clients_find_a_string() -> None:
+    assert json.loads(own_error(Dialect.OLLAMA, 503, "node_busy", "full"))["error"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("status", "openai", "anthropic"),
+    [
+        (400, "invalid_request_error", "invalid_request_error"),
+        (404, "invalid_request_error", "not_found_error"),
+        (413, "invalid_request_error", "request_too_large"),
+        (429, "rate_limit_error", "rate_limit_error"),
+        (502, "server_error", "api_error"),
+        (503, "server_error", "overloaded_error"),
+    ],
+)
+def test_the_type_follows_the_status(status: int, openai: str, anthropic: str) -> None:
+    assert json.loads(own_error(Dialect.OPENAI, status, "x", "y"))["error"]["type"] == openai
+    assert json.loads(own_error(Dialect.ANTHROPIC, status, "x", "y"))["error"]["type"] == anthropic
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [
+        (RefusalKind.UNKNOWN_MODEL, 404, "model_not_found"),
+        (RefusalKind.UNKNOWN_NODE, 404, "node_not_found"),
+        (RefusalKind.NO_NODE, 503, "no_node"),
+        (RefusalKind.QUEUE_FULL, 429, "queue_full"),
+        (RefusalKind.WAITED_TOO_LONG, 503, "waited_too_long"),
+        (RefusalKind.SHUTTING_DOWN, 503, "shutting_down"),
+        (RefusalKind.ATTEMPTS_SPENT, 502, "attempts_spent"),
+    ],
+)
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_every_refusal_has_status_code_particulars_and_advice(
+    dialect: Dialect, kind: RefusalKind, status: int, code: str
+) -> None:
+    answer = refusal_answer(dialect, Refuse(TicketId(1), kind, "Three wait."))
+    assert answer.status == status
+    text = answer.body.decode()
+    assert f'"code": "{code}"' in text
+    assert "Three wait." in text
+    assert len(text) > len("Three wait.") + 40
+    assert (b"retry-after" in dict(answer.headers)) == (status in (429, 503))
+    assert dict(answer.headers)[b"content-type"] == b"application/json"
+
+
+def test_the_core_decides_when_to_come_back() -> None:
+    refuse = Refuse(TicketId(1), RefusalKind.QUEUE_FULL, "", retry_after_s=17)
+    assert dict(refusal_answer(Dialect.OPENAI, refuse).headers)[b"retry-after"] == b"17"
+    zero = own_answer(Dialect.OPENAI, 502, "x", "y", retry_after_s=0)
+    assert dict(zero.headers)[b"retry-after"] == b"0"
+
+
+def test_the_clients_fault_keeps_status_code_and_param() -> None:
+    fault = RequestFault(413, "body_too_large", "Too large.", param="messages")
+    answer = fault_answer(Dialect.OPENAI, fault)
+    assert answer.status == 413
+    assert json.loads(answer.body)["error"]["code"] == "body_too_large"
+    assert json.loads(answer.body)["error"]["param"] == "messages"
+
+
+def test_a_missing_model_is_answered_with_those_that_exist() -> None:
+    fault = model_missing(["b", "a"])
+    assert (fault.status, fault.code, fault.param) == (400, "model_required", "model")
+    assert "There are: a, b." in str(fault)
+    assert "No model is known" in str(model_missing([]))
+
+
+def test_a_long_list_of_models_is_cut() -> None:
+    many = [f"m{index:03}" for index in range(MODELS_NAMED_LIMIT + 5)]
+    assert models_sentence(many).endswith("m019 and 5 more.")
+
+
+def test_an_error_event_is_one_whole_event() -> None:
+    openai = error_event(Dialect.OPENAI, "It broke off.", "cut")
+    assert openai.startswith(b'data: {"error": {')
+    assert openai.endswith(b"}\n\n")
+    anthropic = error_event(Dialect.ANTHROPIC, "It broke off.", "cut")
+    assert anthropic.startswith(b'event: error\ndata: {"type": "error"')
+    ollama = error_event(Dialect.OLLAMA, "It broke off.", "cut")
+    assert json.loads(ollama)["error"] == "It broke off."
+    assert ollama.endswith(b"}\n")
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_an_error_event_closes_a_torn_line_first(dialect: Dialect) -> None:
+    whole = error_event(dialect, "It broke off.", "cut")
+    torn = error_event(dialect, "It broke off.", "cut", mid_line=True)
+    assert torn.endswith(whole)
+    assert torn.removesuffix(whole).strip(b"\n") == b""
+    assert torn.startswith(b"\n")
