@@ -34,12 +34,21 @@ simulate: $(VENV)/ready.stamp ## replay a day's calls over simulated machines (D
 test: $(VENV)/ready-dev.stamp ## run every test (T="tests/core -x" passes arguments to pytest)
 	$(BIN)/python -m pytest $(T)
 
-.PHONY: check
-check: $(VENV)/ready-dev.stamp ## format, lint, types, layers, and whether the generated docs are fresh
+# Each part is a target of its own, so that `make -k check` tells everything that is wrong at once.
+CHECKS := check-format check-lint check-types check-layers check-docs
+
+.PHONY: check $(CHECKS)
+check: $(CHECKS) ## format, lint, types, layers, and whether the generated docs are fresh
+$(CHECKS): $(VENV)/ready-dev.stamp
+check-format:
 	$(BIN)/ruff format --check
+check-lint:
 	$(BIN)/ruff check
+check-types:
 	$(BIN)/mypy
+check-layers:
 	$(BIN)/lint-imports --no-logo
+check-docs:
 	$(BIN)/python -m tools.generated_docs --check
 
 .PHONY: format
