@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pair.core.limits import Limits
+
 
 def knob(default: Any, unit: str, reason: str, *, least: float = 0, form: str = "") -> Any:
     """A settings field.
@@ -71,6 +73,16 @@ class QueueSettings:
         "s",
         "Longest wait for a slot, 0 for none: agents prefer late to never; one refusal multiplies.",
     )
+    start_grace_s: float = knob(
+        3.0,
+        "s",
+        "After its start the proxy holds calls for models that it may yet find for this long.",
+    )
+    hopeless_grace_s: float = knob(
+        15.0,
+        "s",
+        "Calls whose only nodes are gone wait this long for one to return before they are refused.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +93,12 @@ class ProbingSettings:
         1.0,
         "s",
         "Between two probes of one node; with the limits below, a cut link shows in under 5 s.",
+        least=0.05,
+    )
+    suspect_interval_s: float = knob(
+        0.5,
+        "s",
+        "Between two probes of a node in doubt, to know soon one way or the other.",
         least=0.05,
     )
     limit_s: float = knob(1.5, "s", "Longest wait for the answer to a probe.", least=0.05)
@@ -212,3 +230,27 @@ class Settings:
     relay: RelaySettings = field(default_factory=RelaySettings)
     node: NodeSettings = field(default_factory=NodeSettings)
     nodes: tuple[FixedNode, ...] = ()
+
+    def limits(self) -> Limits:
+        """The numbers that the core works within."""
+        return Limits(
+            waiting_limit=self.queue.limit,
+            wait_limit_s=self.queue.wait_limit_s,
+            start_grace_s=self.queue.start_grace_s,
+            hopeless_grace_s=self.queue.hopeless_grace_s,
+            probe_interval_s=self.probing.interval_s,
+            suspect_interval_s=self.probing.suspect_interval_s,
+            probe_limit_s=self.probing.limit_s,
+            misses_until_lost=self.probing.misses_until_lost,
+            misses_until_lost_in_use=self.probing.misses_until_lost_in_use,
+            lost_interval_s=self.probing.lost_interval_s,
+            forget_s=self.probing.forget_s,
+            nodes_limit=self.probing.nodes_limit,
+            attempts_limit=self.retry.attempts_limit,
+            pause_s=self.retry.pause_s,
+            pause_limit_s=self.retry.pause_limit_s,
+            busy_pause_s=self.retry.busy_pause_s,
+            job_gap_s=self.jobs.gap_s,
+            jobs_limit=self.jobs.jobs_limit,
+            calls_limit=self.jobs.calls_limit,
+        )

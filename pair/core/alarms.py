@@ -1,8 +1,8 @@
 """What has to happen at a later time, as values in a heap.
 
-The core has no clock: it says `WakeAt` for the earliest of these and acts on those that are due when it is told the time.
-A moved or cancelled alarm leaves its old entry behind, to be dropped when it comes up; entries are bounded by rebuilding
-the heap when dead ones outnumber the living.
+The core has no clock: it says `WakeAt` for the earliest of these and acts on those that are due
+when it is told the time. A moved or cancelled alarm leaves its old entry behind, to be dropped when
+it comes up; entries are bounded by rebuilding the heap when dead ones outnumber the living.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ class Alarms:
         if len(self._heap) > 64 + 2 * len(self._at):
             self._heap = [(when, number, what) for what, (when, number) in self._at.items()]
             heapq.heapify(self._heap)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._at
 
     def cancel(self, key: Hashable) -> None:
         self._at.pop(key, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pair.core.names import LeaseId, NodeId, ReplicaId, TicketId
+from pair.core.names import JobId, LeaseId, NodeId, ReplicaId, TicketId
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Dispatch:
         attempt: 1 for the ticket's first.
         reason: why this replica, in words, for the `x-pair-reason` header and the job log.
         queued_s: how long the ticket has waited for leases in all, in seconds.
+        job: the job that the ticket was put into, None for a light one.
     """
 
     ticket: TicketId
@@ -27,10 +28,13 @@ class Dispatch:
     attempt: int
     reason: str
     queued_s: float
+    job: JobId | None = None
 
 
 class RefusalKind(StrEnum):
-    """Why a ticket gets no answer from any node; `wire/errors.py` gives each its status and words."""
+    """Why a ticket gets no answer from any node; `wire/errors.py` gives each its status and
+    words.
+    """
 
     UNKNOWN_MODEL = "unknown_model"
     NO_NODE = "no_node"
@@ -49,8 +53,10 @@ class Refuse:
     """End the ticket with an error of our own.
 
     Attributes:
-        detail: one sentence with the particulars: which models exist, how many wait, what the last failure was.
-        retry_after_s: whole seconds to put into `Retry-After`, None where coming back would not help.
+        detail: one sentence with the particulars: which models exist, how many wait, what the last
+            failure was.
+        retry_after_s: whole seconds to put into `Retry-After`, None where coming back would not
+            help.
     """
 
     ticket: TicketId
@@ -63,8 +69,8 @@ class Refuse:
 class Abort:
     """Stop the attempt under this lease; the core has settled the lease already.
 
-    What becomes of the ticket depends on its commit point: before it a new `Dispatch` or a `Refuse` follows;
-    after it the shell ends the stream with an error event and sends `Closed`.
+    What becomes of the ticket depends on its commit point: before it a new `Dispatch` or a `Refuse`
+    follows; after it the shell ends the stream with an error event and sends `Closed`.
     """
 
     ticket: TicketId
@@ -77,7 +83,8 @@ class Probe:
     """Ask the node for its report; answer with `NodeReported` or `ProbeMissed`.
 
     Attributes:
-        fresh: open a new connection for it, because an old one says nothing about the link any more.
+        fresh: open a new connection for it, because an old one says nothing about the link any
+            more.
         limit_s: how long to wait for the answer.
     """
 

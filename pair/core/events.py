@@ -1,7 +1,8 @@
 """What has happened: the first of the core's two alphabets. Past tense, frozen, no behaviour.
 
-The shell (`pair/proxy/dispatcher.py`, or the simulator) feeds these to `Scheduler.handle(event, now)`; what the core wants
-done comes back as decisions. Times are never inside an event: `now` is an argument.
+The shell (`pair/proxy/dispatcher.py`, or the simulator) feeds these to `Scheduler.handle(event,
+now)`; what the core wants done comes back as decisions. Times are never inside an event: `now` is
+an argument.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The ticket is over. Exactly one per `Opened`, from one `finally`; the core frees whatever the ticket holds."""
+    """The ticket is over. Exactly one per `Opened`, from one `finally`; the core frees whatever
+    the ticket holds.
+    """
 
     ticket: TicketId
     outcome: Outcome
@@ -119,7 +122,8 @@ class NodeSighted:
     """Something says that a node exists: an mDNS record, or the user's own list.
 
     Attributes:
-        addresses: base URLs to try, best first, such as `http://192.168.1.20:7248`; opaque to the core.
+        addresses: base URLs to try, best first, such as `http://192.168.1.20:7248`; opaque to the
+            core.
         fixed: the user named it, so it is never forgotten, however long it is silent.
     """
 
@@ -149,8 +153,10 @@ class ProbeMissed:
     """A probe got no answer.
 
     Attributes:
-        connected: whether the connection came about; a machine whose engine computes still accepts, a dead one does not.
-        last_byte_at: when an answer byte last came from this node (same clock as `now`), None if never.
+        connected: whether the connection came about; a machine whose engine computes still accepts,
+            a dead one does not.
+        last_byte_at: when an answer byte last came from this node (same clock as `now`), None if
+            never.
         detail: one sentence for `pair nodes`.
     """
 

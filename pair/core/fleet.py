@@ -1,7 +1,7 @@
 """Which replicas hold a model name, and which of them could take a ticket now.
 
-An index over the membership, kept apart because the dispatch of a ticket must not walk over all nodes: the scheduler says which
-replica changed, and this keeps the free ones of each name at hand.
+An index over the membership, kept apart because the dispatch of a ticket must not walk over all
+nodes: the scheduler says which replica changed, and this keeps the free ones of each name at hand.
 """
 
 from __future__ import annotations
@@ -24,10 +24,18 @@ class Fleet:
         self._holders: dict[ModelName, dict[Replica, None]] = {}
         self._free: dict[ModelName, dict[Replica, None]] = {}
         self._names: dict[Replica, tuple[ModelName, ...]] = {}
+        self.version = 0
+        """Moves on whenever somebody may have come, gone or changed size; whoever kept a copy then
+        looks again.
+        """
 
     def holders(self, name: ModelName) -> Collection[Replica]:
         """Everyone who holds the model, whatever its state."""
         return self._holders.get(name, {}).keys()
+
+    def everyone(self) -> Collection[Replica]:
+        """Every replica in the house."""
+        return self._names.keys()
 
     def free(self, name: ModelName) -> Collection[Replica]:
         """Those that could take a ticket for this name right now."""
@@ -41,7 +49,10 @@ class Fleet:
         return self._names.get(replica, ())
 
     def index(self, replica: Replica) -> None:
-        """Take in a replica that is new or whose names have changed, or drop one that is no longer listed."""
+        """Take in a replica that is new or whose names have changed, or drop one that is no longer
+        listed.
+        """
+        self.version += 1
         for name in self._names.pop(replica, ()):
             _discard(self._holders, name, replica)
             _discard(self._free, name, replica)
@@ -72,12 +83,16 @@ class Fleet:
         )
 
     def ready(self, replica: Replica) -> bool:
-        """Whether the replica answers and its node is ready, busy or not (all that a light request needs)."""
+        """Whether the replica answers and its node is ready, busy or not (all that a light request
+        needs).
+        """
         node = self._nodes.get(replica.id.node)
         return node is not None and node.phase is Phase.READY and replica.answers
 
     def hopeful(self, replica: Replica) -> bool:
-        """Whether waiting for this replica makes sense: it is up, or on its way up, or may be back in a moment."""
+        """Whether waiting for this replica makes sense: it is up, or on its way up, or may be back
+        in a moment.
+        """
         node = self._nodes.get(replica.id.node)
         return (
             node is not None
@@ -90,7 +105,9 @@ class Fleet:
         return any(self.hopeful(replica) for replica in self.holders(name))
 
 
-def _discard(index: dict[ModelName, dict[Replica, None]], name: ModelName, replica: Replica) -> None:
+def _discard(
+    index: dict[ModelName, dict[Replica, None]], name: ModelName, replica: Replica
+) -> None:
     there = index.get(name)
     if there is not None:
         there.pop(replica, None)

@@ -1,8 +1,9 @@
 """A job's achieved speed-up against what the waves allow.
 
-Achieved = T_baseline / makespan. The baseline is one node alone: measured if the job `NAME/alone` ran, else predicted from the
-service times seen in the job itself, and the report says which. Sum-of-durations over wall time is not used: queueing inside
-a node stretches durations, so that quotient over-reports.
+Achieved = T_baseline / makespan. The baseline is one node alone: measured if the job `NAME/alone`
+ran, else predicted from the service times seen in the job itself, and the report says which.
+Sum-of-durations over wall time is not used: queueing inside a node stretches durations, so that
+quotient over-reports.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from pair.core.names import NodeId, Outcome
 from pair.core.waves import Lane, alone_s, levelled, makespan_bound_s, makespan_floor_s, wave_count
 
 UNEQUAL_CALLS = 1.5
-"""Calls of one job on one node whose longest exceeds the shortest by more than this ratio are not "equal calls"."""
+"""Calls of one job on one node whose longest exceeds the shortest by more than this ratio are not
+"equal calls".
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """One node's part in a job; `service_s` is the median of its answered calls, None without one."""
+    """One node's part in a job; `service_s` is the median of its answered calls, None without
+    one.
+    """
 
     node: NodeId
     name: str
@@ -56,7 +61,9 @@ class JobReport:
 
 def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
     """Reckon a job's figures; `baseline` is its measured one or None."""
-    answered = [c for c in job.calls.values() if c.outcome is Outcome.ANSWERED and c.service_s is not None]
+    answered = [
+        c for c in job.calls.values() if c.outcome is Outcome.ANSWERED and c.service_s is not None
+    ]
     shares = _shares(job, answered)
     end = now if job.running or job.last_closed_at is None else job.last_closed_at
     makespan_s = end - job.opened_at - job.idle_s
@@ -64,17 +71,25 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
     slots = sum(share.slots for share in shares)
     if not times or min(times) <= 0 or makespan_s <= 0 or slots == 0:
         note = "no call has been answered yet" if job.running else "no call was answered"
-        return JobReport(makespan_s, None, None, None, None, None, None, None, None, None, shares, note)
+        return JobReport(
+            makespan_s, None, None, None, None, None, None, None, None, None, shares, note
+        )
     notes = []
     if len(answered) < job.calls_total:
-        notes.append(f"figures are from the {len(answered)} of {job.calls_total} calls that were answered")
+        notes.append(
+            f"figures are from the {len(answered)} of {job.calls_total} calls that were answered"
+        )
     usable = min(slots, max(1, job.width))
     if usable < slots:
-        notes.append(f"at most {job.width} calls were open at once, so only {usable} of {slots} slots could be used")
+        notes.append(
+            f"at most {job.width} calls were open at once, so only {usable} of {slots} slots could be used"
+        )
     lanes = _lanes(shares, median(times), usable)
     even = _equal_calls(answered)
     if not even:
-        notes.append("calls differ in length, so the limit is taken from their total work, not from equal waves")
+        notes.append(
+            "calls differ in length, so the limit is taken from their total work, not from equal waves"
+        )
     fastest, fastest_s = _fastest_alone(len(answered), lanes, answered, even=even)
     kind, base_node, base_s, note = "predicted", fastest, fastest_s, ""
     if baseline is not None:
@@ -118,9 +133,11 @@ def _shares(job: Job, answered: list[Call]) -> tuple[NodeShare, ...]:
 
 
 def _lanes(shares: tuple[NodeShare, ...], typical_s: float, usable: int) -> dict[NodeId, Lane]:
-    """The nodes as the theory sees them, fastest first, with no more slots in all than the job could use.
+    """The nodes as the theory sees them, fastest first, with no more slots in all than the job
+    could use.
 
-    A node that answered nothing is taken for a typical one: it was there, and the limit must not be flattered by leaving it out.
+    A node that answered nothing is taken for a typical one: it was there, and the limit must not be
+    flattered by leaving it out.
     """
     order = sorted(shares, key=lambda share: share.service_s or typical_s)
     even = levelled([Lane(share.slots, share.service_s or typical_s) for share in order])
@@ -141,7 +158,9 @@ def _equal_calls(answered: list[Call]) -> bool:
 
 
 def _work_s(answered: list[Call], lanes: dict[NodeId, Lane], lane: Lane) -> tuple[float, float]:
-    """Total and longest of the calls' times (s) as they would be on `lane`, by the nodes' ratio of typical times."""
+    """Total and longest of the calls' times (s) as they would be on `lane`, by the nodes' ratio of
+    typical times.
+    """
     times = []
     for call in answered:
         there = lanes.get(call.node, lane) if call.node is not None else lane

@@ -1,12 +1,14 @@
 """Which requests belong together, and what became of each: the log from which job reports are made.
 
-A job is what the client names, else what time shows: calls for one model that overlap or follow within a short gap. Kept
-apart from the scheduler because it only listens: nothing here changes a decision.
+A job is what the client names, else what time shows: calls for one model that overlap or follow
+within a short gap. Kept apart from the scheduler because it only listens: nothing here changes a
+decision.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pair.core.events import Usage
@@ -54,7 +56,8 @@ class Job:
     """Requests that belong together.
 
     Attributes:
-        fleet: slots and name of each node that held the model while the job ran: what the wave limit is about.
+        fleet: slots and name of each node that held the model while the job ran: what the wave
+            limit is about.
         calls: at most `calls_limit` of them; `calls_total` counts all.
         width: most calls open at once; a chain of calls that wait for each other has width 1.
         idle_s: time inside the job with no call open, such as an agent's thinking.
@@ -71,9 +74,25 @@ class Job:
     last_closed_at: float | None = None
     fleet: dict[NodeId, tuple[str, int]] = field(default_factory=dict)
 
+    fleet_version: int = -1
+
     @property
     def running(self) -> bool:
         return self.open_calls > 0
+
+    def note_fleet(self, holders: Iterable[Replica], version: int) -> None:
+        """Take in who holds the model now; a node that joins in the middle counts for the limit
+        too.
+        """
+        self.fleet_version = version
+        slots: dict[NodeId, int] = {}
+        for replica in holders:
+            node = replica.id.node
+            slots[node] = slots.get(node, 0) + replica.report.slots
+            self.fleet[node] = (
+                replica.node_name,
+                max(slots[node], self.fleet.get(node, ("", 0))[1]),
+            )
 
 
 class JobLog:
@@ -101,8 +120,8 @@ class JobLog:
         alone = self._jobs.get(JobId(f"{job.id}{ALONE}"))
         return alone if alone is not None and not alone.running else None
 
-    def open(self, ticket: Ticket, holders: dict[NodeId, tuple[str, int]], now: float) -> JobId:
-        """Put a new ticket into its job; `holders` is who holds its model now."""
+    def open(self, ticket: Ticket, now: float) -> Job:
+        """Put a new ticket into its job."""
         job = self._job_for(ticket, now)
         if job.open_calls == 0 and job.last_closed_at is not None:
             job.idle_s += now - job.last_closed_at
@@ -110,25 +129,24 @@ class JobLog:
         job.width = max(job.width, job.open_calls)
         job.calls_total += 1
         self._by_ticket[ticket.id] = job
-        self.note_fleet(ticket.id, holders)
         if len(job.calls) < self._limits.calls_limit:
             opened = ticket.opened
             job.calls[ticket.id] = Call(ticket.id, ticket.name, opened.client, opened.streamed, now)
-        return job.id
+        return job
 
-    def note_fleet(self, ticket_id: TicketId, holders: dict[NodeId, tuple[str, int]]) -> None:
-        """Nodes that hold the model now; a node that joins in the middle counts for the limit too."""
-        job = self._by_ticket.get(ticket_id)
-        if job is not None:
-            for node, (name, slots) in holders.items():
-                known = job.fleet.get(node, (name, 0))[1]
-                job.fleet[node] = (name, max(slots, known))
+    def of_ticket(self, ticket_id: TicketId) -> Job | None:
+        """The job of a ticket that is still open, None for a light one."""
+        return self._by_ticket.get(ticket_id)
 
     def granted(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:
         """The ticket got a lease; a later attempt overwrites the earlier one's node and time."""
         call = self._call(ticket.id)
         if call is not None:
-            call.node, call.node_name, call.engine = replica.id.node, replica.node_name, replica.id.engine
+            call.node, call.node_name, call.engine = (
+                replica.id.node,
+                replica.node_name,
+                replica.id.engine,
+            )
             call.granted_at, call.queued_s = now, ticket.queued_s
             call.attempts, call.reason = ticket.attempts, reason
 
@@ -137,7 +155,9 @@ class JobLog:
         if call is not None:
             call.first_byte_at = now
 
-    def close(self, ticket: Ticket, outcome: Outcome, usage: Usage, detail: str, now: float) -> None:
+    def close(
+        self, ticket: Ticket, outcome: Outcome, usage: Usage, detail: str, now: float
+    ) -> None:
         job = self._by_ticket.pop(ticket.id, None)
         if job is None:
             return
@@ -170,8 +190,11 @@ class JobLog:
     def _add(self, job: Job) -> Job:
         self._jobs[job.id] = job
         if len(self._jobs) > self._limits.jobs_limit:
-            # Finished ones go first; if all run, the oldest goes and its calls are still counted as tickets.
-            gone = next((j for j in self._jobs.values() if not j.running), next(iter(self._jobs.values())))
+            # Finished ones go first; if all run, the oldest goes and its calls are still counted as
+            # tickets.
+            gone = next(
+                (j for j in self._jobs.values() if not j.running), next(iter(self._jobs.values()))
+            )
             del self._jobs[gone.id]
             for model in [model for model, found in self._found.items() if found is gone]:
                 del self._found[model]

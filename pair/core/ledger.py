@@ -1,7 +1,8 @@
 """Who holds which slot: leases granted and settled. The only code that changes `in_flight`.
 
-Kept apart so that the two rules it enforces cannot be got round: never more leases than slots (I2), and each lease settled
-exactly once (I3). Both raise instead of correcting, because a silent correction hides the leak that made it needed.
+Kept apart so that the two rules it enforces cannot be got round: never more leases than slots (I2),
+and each lease settled exactly once (I3). Both raise instead of correcting, because a silent
+correction hides the leak that made it needed.
 """
 
 from __future__ import annotations

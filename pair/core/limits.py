@@ -1,4 +1,6 @@
-"""The numbers that the core works within. No defaults here: `pair/settings.py` is where each number lives with its reason."""
+"""The numbers that the core works within. No defaults here: `pair/settings.py` is where each
+number lives with its reason.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every bound of the scheduler; all durations in seconds. The meaning of each stands at its setting."""
+    """Every bound of the scheduler; all durations in seconds. The meaning of each stands at its
+    setting.
+    """
 
     waiting_limit: int
     wait_limit_s: float

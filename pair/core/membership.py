@@ -1,7 +1,9 @@
-"""Which nodes exist and in which phase each is: sightings, reports and missed probes become phases here.
+"""Which nodes exist and in which phase each is: sightings, reports and missed probes become phases
+here.
 
-A sighting is not membership: mDNS records outlive a stopped machine by 75 minutes, so only an answer makes a node ready and
-only silence makes it lost. This module knows nothing of tickets; it says what changed and the scheduler acts on it.
+A sighting is not membership: mDNS records outlive a stopped machine by 75 minutes, so only an
+answer makes a node ready and only silence makes it lost. This module knows nothing of tickets; it
+says what changed and the scheduler acts on it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from pair.core.replica import Replica
 from pair.core.reports import NodeReport, ReplicaState
 
 LATE_S = 1.0
-"""A wake this much too late (s) means that this machine slept or stalled, and says nothing about the nodes."""
+"""A wake this much too late (s) means that this machine slept or stalled, and says nothing about
+the nodes.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -27,7 +31,8 @@ class Node:
         reason: why it is in its phase, in words.
         misses: probes missed in a row; `unreachable` counts those of them that got no connection.
         probe_sent_at: when the probe under way was asked for, None without one.
-        prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that computes may be silent.
+        prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that
+            computes may be silent.
         drain_asked: the user wants it drained, whatever it reports.
     """
 
@@ -66,26 +71,43 @@ class Membership:
         self.nodes: dict[NodeId, Node] = {}
 
     def sight(self, event: NodeSighted, now: float) -> Node | None:
-        """Note a sighting; None if the table is full of nodes that have more right to their place."""
+        """Note a sighting; None if the table is full of nodes that have more right to their
+        place.
+        """
         node = self.nodes.get(event.node)
         if node is None:
             if len(self.nodes) >= self._limits.nodes_limit and not self._make_room():
                 return None
             node = Node(
-                event.node, event.name, event.addresses, event.fixed, Phase.SIGHTED, now, "sighted, not asked yet", now
+                event.node,
+                event.name,
+                event.addresses,
+                event.fixed,
+                Phase.SIGHTED,
+                now,
+                "sighted, not asked yet",
+                now,
             )
             self.nodes[event.node] = node
         node.sighted_at = now
         node.withdrawn = False
         node.fixed = node.fixed or event.fixed
-        node.addresses = tuple(dict.fromkeys((*event.addresses, *(node.addresses if node.fixed else ()))))
+        node.addresses = tuple(
+            dict.fromkeys((*event.addresses, *(node.addresses if node.fixed else ())))
+        )
         if node.answered_at is None:
             node.name = event.name
         return node
 
     def _make_room(self) -> bool:
-        """Drop the node that never answered and was sighted longest ago: strangers must not push out members."""
-        strangers = [n for n in self.nodes.values() if n.answered_at is None and not n.fixed and n.probe_sent_at is None]
+        """Drop the node that never answered and was sighted longest ago: strangers must not push
+        out members.
+        """
+        strangers = [
+            n
+            for n in self.nodes.values()
+            if n.answered_at is None and not n.fixed and n.probe_sent_at is None
+        ]
         if not strangers:
             return False
         oldest = min(strangers, key=lambda node: node.sighted_at)
@@ -93,7 +115,7 @@ class Membership:
         return True
 
     def report(self, node: Node, report: NodeReport, now: float) -> list[Replica]:
-        """Take a report; returns the replicas that are new or that the report no longer lists."""
+        """Take a report; returns the replicas that came, went, or changed their names or slots."""
         node.misses = node.unreachable = 0
         node.probe_sent_at = None
         node.answered_at = now
@@ -111,7 +133,10 @@ class Membership:
                 replica = Replica(ReplicaId(node.id, said.engine, said.model), node.name, said)
                 node.replicas[key] = replica
                 changed.append(replica)
-            elif not replica.listed or replica.report.aliases != said.aliases:
+            elif not replica.listed or (replica.report.aliases, replica.report.slots) != (
+                said.aliases,
+                said.slots,
+            ):
                 changed.append(replica)
             replica.node_name = node.name
             take_report(replica, said)
@@ -128,8 +153,9 @@ class Membership:
     def miss(self, node: Node, event: ProbeMissed, now: float, *, in_use: bool) -> None:
         """Count a missed probe and move the node on to suspect or lost.
 
-        A node that works for us is never dropped for slow probes alone: engines block their status paths while they
-        compute. There only probes that got no connection at all count, and more of them are needed.
+        A node that works for us is never dropped for slow probes alone: engines block their status
+        paths while they compute. There only probes that got no connection at all count, and more of
+        them are needed.
         """
         sent_at = now if node.probe_sent_at is None else node.probe_sent_at
         node.probe_sent_at = None
@@ -152,7 +178,9 @@ class Membership:
             node.enter(Phase.SUSPECT, f"missed a probe: {event.detail}", now)
 
     def probe_interval_s(self, node: Node) -> float:
-        """How long until the next probe; a suspect is asked sooner, to know one way or the other."""
+        """How long until the next probe; a suspect is asked sooner, to know one way or the
+        other.
+        """
         if node.phase is Phase.LOST:
             return self._limits.lost_interval_s
         if node.phase is Phase.SUSPECT or node.misses:
@@ -160,13 +188,18 @@ class Membership:
         return self._limits.probe_interval_s
 
     def forgettable(self, node: Node, now: float) -> bool:
-        """Whether a lost node's entry may go: nobody sights it any more, and the user did not name it."""
+        """Whether a lost node's entry may go: nobody sights it any more, and the user did not name
+        it.
+        """
         return (
             node.phase is Phase.LOST
             and not node.fixed
             and node.probe_sent_at is None
             and (node.withdrawn or now - node.phase_since >= self._limits.forget_s)
         )
+
+    def any_in(self, phase: Phase) -> bool:
+        return any(node.phase is phase for node in self.nodes.values())
 
     def named(self, pin: str) -> Node | None:
         """The node that a client means: by id, else by name if exactly one has it."""

@@ -1,7 +1,8 @@
-"""The names by which the core knows things. Identities only: no address, no URL, no wall-clock time.
+"""The names by which the core knows things. Identities only: no address, no URL, no wall-clock
+time.
 
-A node is known by a lasting id, never by its address, because addresses change with the router's mood; what carries
-an address (a sighting) lives in the events.
+A node is known by a lasting id, never by its address, because addresses change with the router's
+mood; what carries an address (a sighting) lives in the events.
 """
 
 from __future__ import annotations

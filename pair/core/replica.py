@@ -1,7 +1,8 @@
 """One model on one engine on one node, with the counts by which it is chosen.
 
-The counts live on the object itself and not in a table by name, so that a lease settles on exactly the object that it was
-granted on, even when the node has gone and come back under the same name in between.
+The counts live on the object itself and not in a table by name, so that a lease settles on exactly
+the object that it was granted on, even when the node has gone and come back under the same name in
+between.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ class Replica:
 
     Attributes:
         report: the node's latest word.
-        listed: whether the latest report still had it; one with leases stays until they are settled.
+        listed: whether the latest report still had it; one with leases stays until they are
+            settled.
         in_flight: our leases that hold a slot; changed by the ledger only.
         foreign: requests there that are not ours (`load.py`), 0 when unknown.
         peak_in_flight: the most of ours since the last report, for telling ours from foreign.
-        set_aside_until: gets no ticket before this (clock of `now`), because it failed or said that it is full.
+        set_aside_until: gets no ticket before this (clock of `now`), because it failed or said that
+            it is full.
         failures: failed attempts in a row, for the growing pause.
         picked: the sequence number of its latest lease, for turn-taking; 0 before the first.
     """
@@ -43,7 +46,9 @@ class Replica:
 
     @property
     def slots(self) -> int:
-        """Requests at a time. A slot in use exists, so a report that shrinks them takes effect as leases end (I2)."""
+        """Requests at a time. A slot in use exists, so a report that shrinks them takes effect as
+        leases end (I2).
+        """
         return max(self.report.slots, self.in_flight)
 
     @property

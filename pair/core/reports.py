@@ -1,7 +1,8 @@
 """What a node says of itself, as values.
 
-A report is the node's word at one moment; the core decides how far to believe it (`load.py`). The JSON form is in
-`pair/wire/node_report.py`; an engine without `pair` beside it gets its report from `pair/engines`.
+A report is the node's word at one moment; the core decides how far to believe it (`load.py`). The
+JSON form is in `pair/wire/node_report.py`; an engine without `pair` beside it gets its report from
+`pair/engines`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class ReplicaReport:
         engine_kind: `ollama`, `lmstudio`, `llamacpp`, `vllm`, `sglang` or `generic`.
         aliases: other names under which the engine takes the same model; never contains `model`.
         slots: requests the engine works on at a time, at least 1.
-        running: requests the engine (or the node in front of it) works on now, from anybody; None where unknown.
+        running: requests the engine (or the node in front of it) works on now, from anybody; None
+            where unknown.
         waiting: requests queued inside the engine; None where unknown.
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.

@@ -1,7 +1,9 @@
-"""What follows a failed attempt: the retry table. Policy as rows, so that it can be read at a glance and tested row by row.
+"""What follows a failed attempt: the retry table. Policy as rows, so that it can be read at a
+glance and tested row by row.
 
-The shell says what happened (`FailureKind`); this table says whether another node may try, whether the try counts, and whom the
-failure hurts. Client errors (400, 401, 403, 413, 422) never get here: they are answers.
+The shell says what happened (`FailureKind`); this table says whether another node may try, whether
+the try counts, and whom the failure hurts. Client errors (400, 401, 403, 413, 422) never get here:
+they are answers.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Rule:
         again: the ticket may have another attempt.
         counts: the attempt counts against the attempts limit.
         avoid: the ticket goes to another node if any other could serve it.
-        once_elsewhere: a second failure of this kind ends the ticket, and so does having no other node.
+        once_elsewhere: a second failure of this kind ends the ticket, and so does having no other
+            node.
     """
 
     again: bool
@@ -46,18 +49,21 @@ _FINAL = Rule(again=False, counts=True, avoid=False, hurts=Hurts.REPLICA)
 RULES: dict[FailureKind, Rule] = {
     FailureKind.UNREACHABLE: Rule(again=True, counts=True, avoid=True, hurts=Hurts.NODE),
     FailureKind.RESET: _ELSEWHERE,
-    # A full node has lost nothing and started nothing, so the ticket may come back to it and the try is free.
+    # A full node has lost nothing and started nothing, so the ticket may come back to it and the
+    # try is free.
     FailureKind.BUSY: Rule(again=True, counts=False, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.LOADING: Rule(again=True, counts=False, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.RATE_LIMITED: Rule(again=True, counts=True, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.BAD_GATEWAY: _ELSEWHERE,
     FailureKind.NO_SUCH_MODEL: _ELSEWHERE,
-    # A 500 is often the request's own doing: one other opinion, then the client gets the engine's words.
+    # A 500 is often the request's own doing: one other opinion, then the client gets the engine's
+    # words.
     FailureKind.ENGINE_ERROR: Rule(
         again=True, counts=True, avoid=True, hurts=Hurts.NOBODY, once_elsewhere=True
     ),
     FailureKind.GARBLED: _ELSEWHERE,
-    # The engine may still be computing: a second start would double the work that was too slow already.
+    # The engine may still be computing: a second start would double the work that was too slow
+    # already.
     FailureKind.TIMED_OUT: _FINAL,
     FailureKind.CUT: _FINAL,
 }

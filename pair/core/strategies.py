@@ -1,7 +1,8 @@
-"""How one replica is chosen among those with a free slot. Each strategy ranks by one quantity with a unit.
+"""How one replica is chosen among those with a free slot. Each strategy ranks by one quantity with
+a unit.
 
-A strategy sees only free, eligible replicas and never changes a count, so none can break the invariants; the worst it can do
-is choose badly. Every choice carries its reason in words.
+A strategy sees only free, eligible replicas and never changes a count, so none can break the
+invariants; the worst it can do is choose badly. Every choice carries its reason in words.
 """
 
 from __future__ import annotations
@@ -30,19 +31,24 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
-        """Pick one of `free` (never empty); None leaves the ticket waiting until the next event (I4 says when that is allowed)."""
+        """Pick one of `free` (never empty); None leaves the ticket waiting until the next event
+        (I4 says when that is allowed).
+        """
         ...
 
 
 class QueueDepth:
-    """The least load per slot; ties go to the replica that was picked longest ago, so that equals take turns."""
+    """The least load per slot; ties go to the replica that was picked longest ago, so that equals
+    take turns.
+    """
 
     name = "queue-depth"
 
     def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
         best = min(free, key=_load_then_turn)
         return Choice(
-            best, f"shortest queue: {best.load} of {best.slots} slots used, {len(free)} free to choose from"
+            best,
+            f"shortest queue: {best.load} of {best.slots} slots used, {len(free)} free to choose from",
         )
 
 
@@ -78,5 +84,7 @@ def strategy_named(name: str) -> Strategy:
     """
     make = STRATEGIES.get(name)
     if make is None:
-        raise SettingsError(f"strategy {name!r} does not exist; choose one of {', '.join(STRATEGIES)}")
+        raise SettingsError(
+            f"strategy {name!r} does not exist; choose one of {', '.join(STRATEGIES)}"
+        )
     return make()

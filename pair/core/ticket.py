@@ -43,7 +43,9 @@ class Ticket:
 
     @property
     def name(self) -> ModelName:
-        """The model name that it waits under; only a light ticket has none, and those never wait."""
+        """The model name that it waits under; only a light ticket has none, and those never
+        wait.
+        """
         assert self.opened.model is not None
         return self.opened.model
 

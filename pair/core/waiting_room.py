@@ -1,10 +1,12 @@
 """Tickets without a lease, in the order in which they came.
 
-One bounded room, one line a model name. Order is by arrival number alone: a ticket whose attempt failed keeps its number,
-which is smaller than that of all who came later, and so stands at the head again (I5) without any special place.
+One bounded room, one line a model name. Order is by arrival number alone: a ticket whose attempt
+failed keeps its number, which is smaller than that of all who came later, and so stands at the head
+again (I5) without any special place.
 
-Each line has two lanes, because most tickets may go to any replica and a few may not (a pin, a node that has failed
-them): when a slot frees, the head of the free lane is found at once and only the few are searched.
+Each line has two lanes, because most tickets may go to any replica and a few may not (a pin, a node
+that has failed them): when a slot frees, the head of the free lane is found at once and only the
+few are searched.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class Line:
         return len(self.free) + len(self.bound)
 
     def heads(self) -> Iterator[Ticket]:
-        """The tickets that may be next, by arrival: every bound one, and the head of the free lane."""
+        """The tickets that may be next, by arrival: every bound one, and the head of the free
+        lane.
+        """
         head = next(iter(self.free.values()), None)
         for ticket in self.bound:
             if head is not None and head.arrival < ticket.arrival:
@@ -75,7 +79,9 @@ class WaitingRoom:
         return tuple(sorted((*line.free.values(), *line.bound), key=_arrival))
 
     def add(self, ticket: Ticket) -> None:
-        """Queue a ticket by its arrival number; one that comes back is let in even when the room is full."""
+        """Queue a ticket by its arrival number; one that comes back is let in even when the room
+        is full.
+        """
         line = self._lines.setdefault(ticket.name, Line())
         if ticket.anywhere:
             line.free[ticket.id] = ticket

@@ -1,7 +1,9 @@
-"""The theory of waves: how fast a burst of independent whole calls could at best become on several nodes.
+"""The theory of waves: how fast a burst of independent whole calls could at best become on several
+nodes.
 
-Whole calls are not split, so N calls on S slots run in ceil(N / S) waves and the last wave may leave slots idle: 5 calls on 3 equal
-one-slot nodes need 2 waves, so the limit is 5 / 2 = 2.5 and not 3. Pure arithmetic; what was achieved is in `jobs.py`.
+Whole calls are not split, so N calls on S slots run in ceil(N / S) waves and the last wave may
+leave slots idle: 5 calls on 3 equal one-slot nodes need 2 waves, so the limit is 5 / 2 = 2.5 and
+not 3. Pure arithmetic; what was achieved is in `jobs.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 EQUAL_WITHIN = 1.10
-"""Nodes whose call times differ by less than this ratio count as equal: measured times of equal nodes differ by noise."""
+"""Nodes whose call times differ by less than this ratio count as equal: measured times of equal
+nodes differ by noise.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,18 @@ def wave_count(calls: int, slots: int) -> int:
 
 
 def alone_s(calls: int, lane: Lane) -> float:
-    """Makespan (s) of equal calls on one node: ceil(calls / slots) waves of one call's time each."""
+    """Makespan (s) of equal calls on one node: ceil(calls / slots) waves of one call's time
+    each.
+    """
     return wave_count(calls, lane.slots) * lane.call_s
 
 
 def makespan_bound_s(calls: int, lanes: Sequence[Lane]) -> float:
     """T_LB (s): the smallest T with sum over nodes of slots * floor(T / call_s) >= calls.
 
-    No schedule of whole equal calls can end sooner. Found by letting the nodes finish call after call in order of time,
-    which is exact where rounding T / call_s would not be; O(calls log nodes).
+    No schedule of whole equal calls can end sooner. Found by letting the nodes finish call after
+    call in order of time, which is exact where rounding T / call_s would not be; O(calls log
+    nodes).
     """
     done = 0
     ends = [(lane.call_s, index, 1) for index, lane in enumerate(lanes)]
@@ -66,15 +73,18 @@ def levelled(lanes: Sequence[Lane]) -> list[Lane]:
 def speedup_limit(calls: int, lanes: Sequence[Lane], base: Lane) -> float:
     """The best speed-up over `base` alone: its makespan for all calls over T_LB.
 
-    For equal nodes this is ceil(N / c_base) / ceil(N / sum c); `base` must be levelled with the lanes.
+    For equal nodes this is ceil(N / c_base) / ceil(N / sum c); `base` must be levelled with the
+    lanes.
     """
     return alone_s(calls, base) / makespan_bound_s(calls, lanes)
 
 
 def graham_ceiling_s(total_s: float, longest_s: float, slots: int) -> float:
-    """The longest makespan (s) that work-conserving dispatch can take: total / m + longest * (1 - 1 / m).
+    """The longest makespan (s) that work-conserving dispatch can take: total / m + longest * (1 - 1
+    / m).
 
-    R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: whoever never leaves a slot idle while work waits stays under this.
+    R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: whoever never leaves a slot idle
+    while work waits stays under this.
     """
     return total_s / slots + longest_s * (1.0 - 1.0 / slots)
 

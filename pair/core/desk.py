@@ -1,0 +1,407 @@
+"""The ticket side of the scheduler: who waits, who gets which slot, and what follows a failed
+attempt.
+
+Knows nodes only through the fleet's index; `watch.py` is the side that knows how nodes come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pair.core import refusals
+from pair.core.alarms import Alarms
+from pair.core.decisions import Abort, Decision, Dispatch, RefusalKind, Refuse
+from pair.core.events import AttemptFailed, Closed, Failure, FirstByte, Opened
+from pair.core.fleet import Fleet
+from pair.core.jobs import JobLog
+from pair.core.ledger import Ledger
+from pair.core.limits import Limits
+from pair.core.membership import Membership, Node
+from pair.core.names import ModelName, NodeId, Outcome, Phase, TicketId
+from pair.core.replica import Replica
+from pair.core.retrying import RULES
+from pair.core.standing import restore, set_aside
+from pair.core.strategies import Strategy
+from pair.core.ticket import Ticket
+from pair.core.waiting_room import WaitingRoom
+from pair.errors import BookkeepingError
+
+_SERVICE_WEIGHT = 0.2
+"""Weight of the newest service time in the running mean behind `Retry-After`; about the last ten
+calls count.
+"""
+
+
+class Desk:
+    """Tickets from `Opened` to `Closed`. What it decides goes into `out`, which the scheduler
+    replaces at each event.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        strategy: Strategy,
+        membership: Membership,
+        fleet: Fleet,
+        alarms: Alarms,
+        now: float,
+    ) -> None:
+        self.strategy = strategy
+        self.tickets: dict[TicketId, Ticket] = {}
+        self.ledger = Ledger()
+        self.room = WaitingRoom(limits.waiting_limit)
+        self.jobs = JobLog(limits)
+        self.draining = False
+        self.opened_count = 0
+        self.closed_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
+        self.out: list[Decision] = []
+        self._limits = limits
+        self._membership = membership
+        self._fleet = fleet
+        self._alarms = alarms
+        self._started_at = now
+        self._service_s = 1.0
+        self._stirred: dict[ModelName, None] = {}
+
+    # The life of a ticket
+
+    def open(self, event: Opened, now: float) -> None:
+        """Admit a ticket: dispatch it, let it wait, or refuse it."""
+        if event.ticket in self.tickets:
+            raise BookkeepingError(f"I1: ticket {event.ticket} is open already")
+        self.opened_count += 1
+        ticket = Ticket(event, self.opened_count, now)
+        self.tickets[event.ticket] = ticket
+        if self.draining:
+            self._refuse(ticket, RefusalKind.SHUTTING_DOWN, refusals.shutting_down(), now)
+            return
+        if event.pin is not None:
+            node = self._membership.named(event.pin)
+            if node is None or not self._pin_holds(node, event.model):
+                self._refuse(
+                    ticket,
+                    RefusalKind.UNKNOWN_NODE,
+                    refusals.unknown_node(self._membership, event),
+                    now,
+                )
+                return
+            ticket.pin = node.id
+        if event.light:
+            self._serve_light(ticket, now)
+            return
+        if event.model is None:
+            raise BookkeepingError(f"ticket {event.ticket} is no light request and names no model")
+        self.jobs.open(ticket, now)
+        self._note_fleet(ticket)
+        self._wait(ticket, now)
+        self.match(now)
+        if ticket.waiting_since is None:
+            return
+        if len(self.room) > self._limits.waiting_limit:
+            self._refuse(
+                ticket, RefusalKind.QUEUE_FULL, refusals.queue_full(self._limits.waiting_limit), now
+            )
+            return
+        if self._limits.wait_limit_s > 0:
+            self._alarms.set(ticket, now + self._limits.wait_limit_s)
+        self.judge_hope(ticket.name, now)
+
+    def first_byte(self, event: FirstByte, now: float) -> None:
+        """The commit point; a second one for the same lease changes nothing."""
+        ticket = self._ticket(event.ticket)
+        if ticket.lease is None or ticket.lease.id != event.lease:
+            raise BookkeepingError(
+                f"first byte for ticket {event.ticket}, which does not hold lease {event.lease}"
+            )
+        if not ticket.committed:
+            ticket.committed = True
+            self.jobs.first_byte(ticket.id, now)
+
+    def attempt_failed(self, event: AttemptFailed, now: float) -> Node | None:
+        """Settle the lease and decide what follows; returns the node, to be looked at, if it is
+        still known.
+        """
+        ticket = self._ticket(event.ticket)
+        if ticket.lease is None or ticket.lease.id != event.lease:
+            raise BookkeepingError(f"I3: ticket {event.ticket} does not hold lease {event.lease}")
+        replica = ticket.lease.replica
+        replica.failed += 1
+        node = self._membership.nodes.get(replica.id.node)
+        if node is not None:
+            until = set_aside(replica, node, event.failure, self._limits, now)
+            if until is not None:
+                self._alarms.set(replica, until)
+        self._settle(ticket, now)
+        self._try_again(ticket, replica.id.node, event.failure, now)
+        return node
+
+    def close(self, event: Closed, now: float) -> None:
+        """Free whatever the ticket holds and forget it."""
+        ticket = self._ticket(event.ticket)
+        lease = ticket.lease
+        if lease is not None and event.outcome is Outcome.ANSWERED:
+            lease.replica.served += 1
+            restore(lease.replica)
+            if not lease.light:
+                self._service_s += _SERVICE_WEIGHT * (now - lease.granted_at - self._service_s)
+        if lease is not None:
+            self._settle(ticket, now)
+        self._leave_room(ticket, now)
+        del self.tickets[ticket.id]
+        self.closed_count[event.outcome] += 1
+        self.jobs.close(ticket, event.outcome, event.usage, event.detail, now)
+
+    def lose(self, node: Node, now: float) -> None:
+        """Settle every lease on a lost node and move or end its ticket, once (I6)."""
+        for lease in self.ledger.on_node(node.id):
+            ticket = self.tickets[lease.ticket]
+            self._settle(ticket, now)
+            self.out.append(Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}"))
+            self._try_again(ticket, node.id, refusals.node_lost(node), now)
+
+    def _try_again(self, ticket: Ticket, node: NodeId, failure: Failure, now: float) -> None:
+        """Send a ticket whose lease is settled back to the head of its line, or end it, as the
+        retry table says.
+        """
+        rule = RULES[failure.kind]
+        ticket.last_failure = failure
+        if ticket.committed:
+            ticket.over = True
+            return
+        if not rule.counts:
+            ticket.attempts -= 1
+        if rule.avoid:
+            ticket.avoided.add(node)
+        spent = not rule.again or ticket.attempts >= self._limits.attempts_limit
+        if rule.once_elsewhere:
+            ticket.engine_errors += 1
+            spent = spent or ticket.engine_errors > 1 or not self._others(ticket)
+        if spent:
+            self._refuse(
+                ticket, RefusalKind.ATTEMPTS_SPENT, refusals.attempts_spent(ticket, failure), now
+            )
+        elif ticket.opened.light:
+            self._serve_light(ticket, now)
+        else:
+            self._wait(ticket, now)
+            self.judge_hope(ticket.name, now)
+
+    def _ticket(self, ticket_id: TicketId) -> Ticket:
+        ticket = self.tickets.get(ticket_id)
+        if ticket is None:
+            raise BookkeepingError(f"I1: ticket {ticket_id} is not open")
+        return ticket
+
+    def _settle(self, ticket: Ticket, now: float) -> None:
+        assert ticket.lease is not None
+        lease = self.ledger.settle(ticket.lease.id)
+        ticket.lease = None
+        self.refresh(lease.replica, now)
+
+    def _wait(self, ticket: Ticket, now: float) -> None:
+        ticket.waiting_since = now
+        self.room.add(ticket)
+        self._stirred[ticket.name] = None
+
+    def _leave_room(self, ticket: Ticket, now: float) -> None:
+        if ticket.waiting_since is not None:
+            self.room.remove(ticket)
+            ticket.queued_s += now - ticket.waiting_since
+            ticket.waiting_since = None
+            self._alarms.cancel(ticket)
+
+    def _refuse(self, ticket: Ticket, kind: RefusalKind, detail: str, now: float) -> None:
+        self._leave_room(ticket, now)
+        ticket.over = True
+        hopeless = kind in (RefusalKind.UNKNOWN_MODEL, RefusalKind.UNKNOWN_NODE)
+        # When about one more call will have ended; between 1 s and a minute, because clients obey
+        # this literally.
+        retry_after_s = None if hopeless else min(60, max(1, round(self._service_s)))
+        self.out.append(Refuse(ticket.id, kind, detail, retry_after_s))
+
+    # Dispatch
+
+    def match(self, now: float) -> None:
+        """Give free slots to those who wait, first come first, until neither is left among the
+        names that were stirred.
+        """
+        names = [name for name in self._stirred if self.room.line(name) is not None]
+        self._stirred.clear()
+        while names:
+            served = [found for name in names if (found := self._next_served(name)) is not None]
+            if not served:
+                break
+            ticket, candidates = min(served, key=lambda found: found[0].arrival)
+            if not self._grant(ticket, candidates, now):
+                break
+        # A grant stirs nothing new: it only takes a slot away.
+        self._stirred.clear()
+
+    def refresh(self, replica: Replica, now: float) -> None:
+        """A count, a state or a phase of this replica changed: those who wait for it may be
+        served.
+        """
+        if self._fleet.refresh(replica, now):
+            self._stirred.update(dict.fromkeys(self._fleet.names_of(replica)))
+
+    def _next_served(self, name: ModelName) -> tuple[Ticket, Collection[Replica]] | None:
+        free = self._fleet.free(name)
+        line = self.room.line(name)
+        if not free or line is None:
+            return None
+        for ticket in line.heads():
+            candidates = free if ticket.anywhere else self._allowed(ticket, free)
+            if candidates:
+                return ticket, candidates
+        return None
+
+    def _allowed(self, ticket: Ticket, replicas: Collection[Replica]) -> list[Replica]:
+        """Those a ticket may go to: its pin, and no node that failed it unless nothing else could
+        serve it.
+        """
+        pinned = [r for r in replicas if ticket.pin in (None, r.id.node)]
+        others = [r for r in pinned if r.id.node not in ticket.avoided]
+        return pinned if not others and not self._others(ticket) else others
+
+    def _others(self, ticket: Ticket) -> bool:
+        """Whether a node that has not failed this ticket may yet serve it."""
+        model = ticket.opened.model
+        holders = self._fleet.everyone() if model is None else self._fleet.holders(model)
+        return any(
+            self._fleet.hopeful(r)
+            and r.id.node not in ticket.avoided
+            and ticket.pin in (None, r.id.node)
+            for r in holders
+        )
+
+    def _grant(self, ticket: Ticket, candidates: Collection[Replica], now: float) -> bool:
+        choice = self.strategy.choose(ticket, candidates, now)
+        if choice is None:
+            return False
+        self._leave_room(ticket, now)
+        self._lease(ticket, choice.replica, choice.reason, now)
+        return True
+
+    def _lease(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:
+        ticket.lease = self.ledger.grant(ticket.id, replica, now, light=ticket.opened.light)
+        ticket.attempts += 1
+        self._fleet.refresh(replica, now)
+        if ticket.last_failure is not None:
+            reason = f"{reason}; attempt {ticket.attempts} after: {ticket.last_failure.detail}"
+        self.jobs.granted(ticket, replica, reason, now)
+        job = self.jobs.of_ticket(ticket.id)
+        self._note_fleet(ticket)
+        job_id = None if job is None else job.id
+        self.out.append(
+            Dispatch(
+                ticket.id,
+                ticket.lease.id,
+                replica.id,
+                ticket.attempts,
+                reason,
+                ticket.queued_s,
+                job_id,
+            )
+        )
+
+    def _serve_light(self, ticket: Ticket, now: float) -> None:
+        """A light request takes no slot and never waits; the same node answers as long as it is
+        there: one house, one answer.
+        """
+        model = ticket.opened.model
+        holders = self._fleet.everyone() if model is None else self._fleet.holders(model)
+        ready = [
+            r
+            for r in holders
+            if self._fleet.ready(r)
+            and ticket.pin in (None, r.id.node)
+            and r.id.node not in ticket.avoided
+        ]
+        if ready:
+            self._lease(
+                ticket, min(ready, key=lambda r: r.id), "a light request takes no slot", now
+            )
+        elif ticket.last_failure is not None:
+            detail = refusals.attempts_spent(ticket, ticket.last_failure)
+            self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
+        else:
+            self._refuse_unserved(ticket, model, now)
+
+    def _note_fleet(self, ticket: Ticket) -> None:
+        job = self.jobs.of_ticket(ticket.id)
+        if job is not None and job.fleet_version != self._fleet.version:
+            job.note_fleet(
+                filter(self._fleet.ready, self._fleet.holders(ticket.name)), self._fleet.version
+            )
+
+    # Hope: waiting must be able to end
+
+    def judge_everyone(self, node: Node, now: float) -> None:
+        """After a change of this node: whoever waits for what can no longer come is told so."""
+        for name in self.room.names():
+            self._judge_pins(name, node, now)
+            self.judge_hope(name, now)
+
+    def judge_hope(self, name: ModelName, now: float) -> None:
+        """Decide about those who wait for a model that no node could serve now or soon."""
+        if self.room.line(name) is None or self._fleet.any_hope(name):
+            self._alarms.cancel(("hope", name))
+        elif self._fleet.holders(name):
+            # It was here a moment ago: a machine that restarts its engine or wakes up is worth a
+            # short wait.
+            if ("hope", name) not in self._alarms:
+                self._alarms.set(("hope", name), now + self._limits.hopeless_grace_s)
+        elif now < self._started_at + self._limits.start_grace_s:
+            self._alarms.set(("hope", name), self._started_at + self._limits.start_grace_s)
+        elif not self._membership.any_in(Phase.SIGHTED):
+            self._give_up(name, now)
+
+    def hope_due(self, name: ModelName, now: float) -> None:
+        """The grace of a name is over."""
+        if self.room.line(name) is not None and not self._fleet.any_hope(name):
+            if self._fleet.holders(name):
+                self._give_up(name, now)
+            else:
+                self.judge_hope(name, now)
+
+    def wait_due(self, ticket: Ticket, now: float) -> None:
+        """The wait limit of a ticket has passed."""
+        detail = refusals.waited_too_long(self._limits.wait_limit_s)
+        self._refuse(ticket, RefusalKind.WAITED_TOO_LONG, detail, now)
+
+    def _give_up(self, name: ModelName, now: float) -> None:
+        for ticket in self.room.all(name):
+            self._refuse_unserved(ticket, name, now)
+
+    def _refuse_unserved(self, ticket: Ticket, model: ModelName | None, now: float) -> None:
+        """Nobody can serve it: either no such model exists in the house, or nobody is there."""
+        if (
+            model is not None
+            and not self._fleet.holders(model)
+            and self._membership.any_in(Phase.READY)
+        ):
+            self._refuse(
+                ticket, RefusalKind.UNKNOWN_MODEL, refusals.unknown_model(self._fleet, model), now
+            )
+        else:
+            self._refuse(
+                ticket,
+                RefusalKind.NO_NODE,
+                refusals.no_node(self._membership, self._fleet, model),
+                now,
+            )
+
+    def _pin_holds(self, node: Node, model: ModelName | None) -> bool:
+        if model is None:
+            return node.phase is Phase.READY
+        return any(
+            r.id.node == node.id and self._fleet.hopeful(r) for r in self._fleet.holders(model)
+        )
+
+    def _judge_pins(self, name: ModelName, node: Node, now: float) -> None:
+        line = self.room.line(name)
+        pinned = [] if line is None else [ticket for ticket in line.bound if ticket.pin == node.id]
+        if pinned and not self._pin_holds(node, name):
+            for ticket in pinned:
+                detail = refusals.unknown_node(self._membership, ticket.opened)
+                self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)

@@ -1,0 +1,164 @@
+"""The scheduler's state at one moment, as values that nobody can change: what people and tools
+look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pair.core.membership import Node
+from pair.core.names import ModelName, NodeId, Outcome, Phase
+from pair.core.replica import Replica
+from pair.core.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One replica; `set_aside_s` is how long it still gets nothing, 0 if it may have tickets."""
+
+    model: ModelName
+    aliases: tuple[ModelName, ...]
+    engine: str
+    engine_kind: str
+    state: str
+    loading_progress: float | None
+    resident: bool | None
+    context_tokens: int | None
+    slots: int
+    in_flight: int
+    foreign: int
+    queue_depth: int
+    served: int
+    failed: int
+    set_aside_s: float
+    set_aside_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node; `answered_s` is the time since its last answer, None if it never gave one."""
+
+    id: NodeId
+    name: str
+    phase: Phase
+    phase_s: float
+    reason: str
+    addresses: tuple[str, ...]
+    fixed: bool
+    version: str
+    warnings: tuple[str, ...]
+    answered_s: float | None
+    replicas: tuple[ReplicaView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """One model over the house: the sums of its ready replicas, and who waits for it under any of
+    its names.
+    """
+
+    model: ModelName
+    nodes: int
+    slots: int
+    in_flight: int
+    waiting: int
+    oldest_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything; durations in seconds."""
+
+    uptime_s: float
+    strategy: str
+    draining: bool
+    waiting: int
+    waiting_limit: int
+    in_flight: int
+    opened: int
+    closed: dict[Outcome, int]
+    nodes: tuple[NodeView, ...]
+    models: tuple[ModelView, ...]
+
+
+def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
+    """Copy the state; O(nodes * models)."""
+    desk = scheduler.desk
+    return Snapshot(
+        uptime_s=now - scheduler.started_at,
+        strategy=desk.strategy.name,
+        draining=desk.draining,
+        waiting=len(desk.room),
+        waiting_limit=scheduler.limits.waiting_limit,
+        in_flight=desk.ledger.in_flight,
+        opened=desk.opened_count,
+        closed=dict(desk.closed_count),
+        nodes=tuple(_node_view(node, now) for node in scheduler.membership.nodes.values()),
+        models=_model_views(scheduler, now),
+    )
+
+
+def _node_view(node: Node, now: float) -> NodeView:
+    return NodeView(
+        id=node.id,
+        name=node.name,
+        phase=node.phase,
+        phase_s=now - node.phase_since,
+        reason=node.reason,
+        addresses=node.addresses,
+        fixed=node.fixed,
+        version=node.version,
+        warnings=node.warnings,
+        answered_s=None if node.answered_at is None else now - node.answered_at,
+        replicas=tuple(_replica_view(replica, now) for replica in node.replicas.values()),
+    )
+
+
+def _replica_view(replica: Replica, now: float) -> ReplicaView:
+    aside_s = max(0.0, replica.set_aside_until - now)
+    return ReplicaView(
+        model=replica.id.model,
+        aliases=tuple(sorted(replica.report.aliases)),
+        engine=replica.id.engine,
+        engine_kind=replica.report.engine_kind,
+        state=replica.report.state if replica.listed else "gone",
+        loading_progress=replica.report.loading_progress,
+        resident=replica.report.resident,
+        context_tokens=replica.report.context_tokens,
+        slots=replica.slots,
+        in_flight=replica.in_flight,
+        foreign=replica.foreign,
+        queue_depth=replica.queue_depth,
+        served=replica.served,
+        failed=replica.failed,
+        set_aside_s=aside_s,
+        set_aside_reason=replica.set_aside_reason if aside_s > 0 else "",
+    )
+
+
+def _model_views(scheduler: Scheduler, now: float) -> tuple[ModelView, ...]:
+    fleet, room = scheduler.fleet, scheduler.desk.room
+    replicas: dict[ModelName, list[Replica]] = {}
+    names: dict[ModelName, set[ModelName]] = {}
+    for replica in fleet.everyone():
+        replicas.setdefault(replica.id.model, []).append(replica)
+        names.setdefault(replica.id.model, set()).update(fleet.names_of(replica))
+    for name in room.names():
+        if not fleet.holders(name):
+            names.setdefault(name, {name})
+    views = []
+    for model in sorted(names):
+        ready = [replica for replica in replicas.get(model, ()) if fleet.ready(replica)]
+        lines = [line for name in names[model] if (line := room.line(name)) is not None]
+        since = [head.opened_at for line in lines if (head := line.oldest()) is not None]
+        views.append(
+            ModelView(
+                model=model,
+                nodes=len({replica.id.node for replica in ready}),
+                slots=sum(replica.slots for replica in ready),
+                in_flight=sum(replica.in_flight for replica in ready),
+                waiting=sum(len(line) for line in lines),
+                oldest_wait_s=now - min(since) if since else 0.0,
+            )
+        )
+    return tuple(views)

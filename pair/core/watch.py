@@ -1,0 +1,118 @@
+"""The node side of the scheduler: when to probe, and what an answer or a silence means for the
+tickets.
+
+`membership.py` knows the phases; this module keeps the times and tells the desk what changed.
+"""
+
+from __future__ import annotations
+
+from pair.core.alarms import Alarms
+from pair.core.decisions import Decision, Probe
+from pair.core.desk import Desk
+from pair.core.events import NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
+from pair.core.fleet import Fleet
+from pair.core.limits import Limits
+from pair.core.membership import Membership, Node
+from pair.core.names import NodeId, Phase
+
+
+class Watch:
+    """Probes of every node. What it decides goes into `out`, which the scheduler replaces at each
+    event.
+    """
+
+    def __init__(
+        self, limits: Limits, membership: Membership, fleet: Fleet, desk: Desk, alarms: Alarms
+    ) -> None:
+        self.out: list[Decision] = []
+        self._limits = limits
+        self._membership = membership
+        self._fleet = fleet
+        self._desk = desk
+        self._alarms = alarms
+        self._woke_late_at: float | None = None
+
+    def sighted(self, event: NodeSighted, now: float) -> None:
+        """A new or lost node is asked at once; one that answers already is asked in its turn."""
+        node = self._membership.sight(event, now)
+        if node is not None and node.phase in (Phase.SIGHTED, Phase.LOST):
+            self._probe(node, now)
+
+    def withdrawn(self, event: NodeWithdrawn, now: float) -> None:
+        """A goodbye is worth a question, no more: records also vanish when a router or a cache
+        hiccups.
+        """
+        node = self._membership.nodes.get(event.node)
+        if node is not None and not node.fixed:
+            node.withdrawn = True
+            self._probe(node, now)
+
+    def reported(self, event: NodeReported, now: float) -> None:
+        """It lives; a report of a node that nobody has sighted is dropped."""
+        node = self._membership.nodes.get(event.node)
+        if node is None:
+            return
+        for replica in self._membership.report(node, event.report, now):
+            self._fleet.index(replica)
+        self._look_again(node, now)
+        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node))
+
+    def missed(self, event: ProbeMissed, now: float) -> None:
+        """It is silent: suspect, then lost, unless the silence is our own."""
+        node = self._membership.nodes.get(event.node)
+        if node is None:
+            return
+        late, sent_at = self._woke_late_at, node.probe_sent_at
+        if late is not None and sent_at is not None and sent_at <= late:
+            # We ourselves slept while this probe was under way, so its silence says nothing.
+            node.probe_sent_at = None
+            self._probe(node, now)
+            return
+        self._membership.miss(node, event, now, in_use=self._desk.ledger.node_in_use(node.id))
+        if node.phase is Phase.LOST:
+            self._desk.lose(node, now)
+        self._look_again(node, now)
+        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node))
+
+    def doubted(self, node: Node, now: float) -> None:
+        """An attempt failed there: its replicas are looked at anew, and it is asked at once."""
+        self._look_again(node, now)
+        self._probe(node, now)
+
+    def drained(self, node_id: NodeId, now: float) -> None:
+        """The user wants nothing new there."""
+        node = self._membership.nodes.get(node_id)
+        if node is not None:
+            node.drain_asked = True
+            node.enter(Phase.DRAINING, "the user asked it to finish", now)
+            self._look_again(node, now)
+
+    def woke_late(self, now: float) -> None:
+        """This machine slept or stalled: probes that are under way prove nothing."""
+        self._woke_late_at = now
+
+    def probe_due(self, node_id: NodeId, now: float) -> None:
+        """Ask, or forget a node that has been lost for long enough."""
+        node = self._membership.nodes.get(node_id)
+        if node is None:
+            return
+        if self._membership.forgettable(node, now):
+            del self._membership.nodes[node_id]
+            for replica in node.replicas.values():
+                self._fleet.index(replica)
+        else:
+            self._probe(node, now)
+
+    def _look_again(self, node: Node, now: float) -> None:
+        self._fleet.version += 1
+        for replica in node.replicas.values():
+            self._desk.refresh(replica, now)
+        self._desk.judge_everyone(node, now)
+
+    def _probe(self, node: Node, now: float) -> None:
+        if node.probe_sent_at is None:
+            node.probe_sent_at = now
+            self._alarms.cancel(("probe", node.id))
+            # After a miss, and on a node in doubt, an old connection proves nothing about the link.
+            fresh = node.misses > 0 or node.phase is not Phase.READY
+            self.out.append(Probe(node.id, fresh, self._limits.probe_limit_s))
