@@ -1,8 +1,9 @@
-"""What must be nowhere: addresses of registries, prints in the machinery, tasks nobody awaits."""
+"""What must be nowhere: registries' addresses, stray prints, bare tasks, unexplained exceptions."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from tests.architecture.source_tree import ROOT, Module, accept, modules, repository_files, write
@@ -27,6 +28,9 @@ REGISTRIES = [
 INDEX_OPTIONS = ("--index-url", "--extra-index-url", "--find-links", "--trusted-host", "-i ", "-f ")
 # Its callers print for a living.
 PRINTING = ("pair/cli/", "pair/terminal/")
+
+# What silences a tool is followed by the reason, after a dash or as a comment of its own.
+_EXCEPTION = re.compile(r"# (?:noqa|type: ignore)\b(?:: [A-Z0-9, ]+|\[[a-z, -]+\])?(.*)$")
 
 
 def registry_addresses(path: Path) -> list[str]:
@@ -75,6 +79,15 @@ def bare_tasks(module: Module) -> list[str]:
     return complaints
 
 
+def unexplained(module: Module) -> list[str]:
+    """Lines that silence the linter or the type checker and do not say why."""
+    return [
+        f"{module.name}:{number}: {line.strip()}"
+        for number, line in enumerate(module.text.splitlines(), 1)
+        if (found := _EXCEPTION.search(line)) and len(found[1].strip(" -#")) < len("no secret")
+    ]
+
+
 def test_no_file_names_a_registry() -> None:
     files = repository_files()
     assert files
@@ -94,6 +107,15 @@ def test_only_the_command_line_and_the_terminal_print() -> None:
 def test_every_task_lives_in_a_group() -> None:
     sources = modules(ROOT, "pair", "tests", "examples")
     accept([complaint for module in sources for complaint in bare_tasks(module)])
+
+
+def test_every_exception_to_a_rule_says_why() -> None:
+    sources = [
+        module
+        for module in modules(ROOT, "pair", "tests", "tools", "examples")
+        if module.name != "tests/architecture/test_forbidden.py"  # its samples are such lines
+    ]
+    accept([complaint for module in sources for complaint in unexplained(module)])
 
 
 def test_an_address_is_noticed(tmp_path: Path) -> None:
@@ -127,3 +149,17 @@ def test_a_bare_task_is_noticed(tmp_path: Path) -> None:
     write(tmp_path, "pair/proxy/app.py", "\n".join(lines))
     found = [c.split(":")[1] for module in modules(tmp_path, "pair") for c in bare_tasks(module)]
     assert found == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_an_exception_without_a_reason_is_noticed(tmp_path: Path) -> None:
+    lines = [
+        "a = 1  # noqa: S105",
+        "a = 1  # noqa: S105, E501 - why",
+        "a = 1  # type: ignore[arg-type]",
+        "a = 1  # type: ignore",
+        "a = 1  # noqa: S105 - a mark, no secret",
+        "a = 1  # type: ignore[arg-type]  # the stub lacks this overload",
+    ]
+    write(tmp_path, "pair/proxy/app.py", "\n".join(lines))
+    found = [c.split(":")[1] for module in modules(tmp_path, "pair") for c in unexplained(module)]
+    assert found == ["1", "2", "3", "4"]

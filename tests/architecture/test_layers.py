@@ -52,10 +52,29 @@ def broken(kept: dict[str, bool]) -> set[str]:
     return {" ".join(name.split()[:2]) for name, is_kept in kept.items() if not is_kept}
 
 
+def unseen_folders(root: Path) -> list[str]:
+    """Folders with code that import-linter does not look into, because they are no packages."""
+    return sorted(
+        folder.relative_to(root).as_posix()
+        for folder in {path.parent for path in (root / "pair").rglob("*.py")}
+        if not (folder / "__init__.py").is_file()
+    )
+
+
 def test_the_repository_keeps_every_contract() -> None:
     kept = contracts_of(ROOT)
     assert broken(kept) == set()
     assert len(kept) == 8
+
+
+def test_the_contracts_see_every_folder() -> None:
+    assert unseen_folders(ROOT) == []
+
+
+def test_a_folder_that_is_no_package_is_noticed(tmp_path: Path) -> None:
+    tree = sample(tmp_path, {"pair/proxy/app.py": ""})
+    write(tree, "pair/proxy/pages/index.py", "import zeroconf\n")
+    assert unseen_folders(tree) == ["pair/proxy/pages"]
 
 
 def test_a_tree_that_obeys_is_accepted_though_most_folders_are_missing(tmp_path: Path) -> None:
