@@ -1,0 +1,154 @@
+"""Tables of what is: nodes, models, jobs, and the line above them.
+
+Pure: one snapshot (or job list) in, one rich renderable out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from pair.terminal.figures import UNKNOWN, count, percent, plain, ratio, seconds, several
+
+Json = Mapping[str, Any]
+
+PHASE_STYLES: Final = {
+    "sighted": "dim",
+    "ready": "green",
+    "loading": "yellow",
+    "draining": "yellow",
+    "suspect": "yellow",
+    "lost": "red",
+}
+
+
+def table_of(*columns: str, right: Iterable[str] = ()) -> Table:
+    """An empty table in the one style; columns in `right` hold numbers."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="bold",
+    )
+    for name in columns:
+        number = name in right
+        table.add_column(name, justify="right" if number else "left", no_wrap=number)
+    return table
+
+
+def nodes_table(snapshot: Json) -> Table:
+    """A row for each replica; a node's name and phase stand in its first."""
+    numbers = ("slots", "in flight", "foreign", "queued", "served", "failed")
+    table = table_of("node", "phase", "model", "engine", *numbers, "note", right=numbers)
+    for node in snapshot["nodes"]:
+        style = PHASE_STYLES.get(node["phase"], "")
+        first = (Text(plain(node["name"])), Text(plain(node["phase"]), style=style))
+        note = "; ".join([*_node_notes(node), *(plain(each) for each in node["warnings"])])
+        if not node["replicas"]:
+            table.add_row(*first, UNKNOWN, UNKNOWN, *([UNKNOWN] * len(numbers)), Text(note))
+        for replica in node["replicas"]:
+            notes = [*_replica_notes(replica), *([note] if note else [])]
+            table.add_row(
+                *first,
+                Text(plain(replica["model"])),
+                Text(plain(replica["engine"])),
+                count(replica["slots"]),
+                count(replica["in_flight"]),
+                count(replica["foreign"]),
+                count(replica["queue_depth"]),
+                count(replica["served"]),
+                count(replica["failed"]),
+                Text("; ".join(notes)),
+            )
+            first, note = (Text(""), Text("")), ""
+    return table
+
+
+def _node_notes(node: Json) -> Iterable[str]:
+    if node["phase"] != "ready" and node["reason"]:
+        yield plain(node["reason"])
+
+
+def _replica_notes(replica: Json) -> Iterable[str]:
+    if replica["state"] != "ready":
+        done = replica["loading_progress"]
+        yield plain(replica["state"]) + (f" {percent(done)}" if done is not None else "")
+    if replica["set_aside_s"]:
+        yield f"set aside for {seconds(replica['set_aside_s'])}: " + plain(
+            replica["set_aside_reason"]
+        )
+    if replica["aliases"]:
+        yield "also " + ", ".join(plain(alias) for alias in replica["aliases"])
+
+
+def models_table(snapshot: Json) -> Table:
+    """A row for each model that some node holds or some client waits for."""
+    numbers = ("nodes", "slots", "in flight", "waiting", "oldest wait")
+    table = table_of("model", *numbers, right=numbers)
+    for model in snapshot["models"]:
+        table.add_row(
+            Text(plain(model["model"])),
+            count(model["nodes"]),
+            count(model["slots"]),
+            count(model["in_flight"]),
+            count(model["waiting"]),
+            seconds(model["oldest_wait_s"]) if model["waiting"] else UNKNOWN,
+        )
+    return table
+
+
+def queue_line(snapshot: Json) -> Text:
+    """The state of the whole in one line."""
+    tickets = snapshot["tickets"]
+    parts = [
+        ready_words(snapshot),
+        f"{count(snapshot['in_flight'])} in flight",
+        f"{count(snapshot['waiting'])} of {count(snapshot['waiting_limit'])} waiting",
+        f"{count(tickets['answered'])} answered",
+        *(
+            f"{count(tickets[fate])} {word}"
+            for fate, word in (
+                ("refused", "refused"),
+                ("client_left", "left by the client"),
+                ("failed", "failed"),
+            )
+            if tickets[fate]
+        ),
+        f"strategy {plain(snapshot['strategy'])}",
+        *(["draining"] if snapshot["draining"] else []),
+    ]
+    return Text(" · ".join(parts))
+
+
+def ready_words(snapshot: Json) -> str:
+    """Such as `2 of 3 nodes ready`."""
+    nodes = snapshot["nodes"]
+    ready = sum(node["phase"] == "ready" for node in nodes)
+    return f"{ready} of {several(len(nodes), 'node')} ready"
+
+
+def jobs_table(jobs: Iterable[Json]) -> Table:
+    """A row for each job as the list gives it, without its calls."""
+    numbers = ("calls", "makespan", "waves", "limit", "achieved", "efficiency")
+    table = table_of("job", "state", "model", *numbers, "baseline", "failed", right=numbers)
+    for job in jobs:
+        lost = job["failed"] + job["refused"] + job["client_left"]
+        table.add_row(
+            Text(plain(job["id"])),
+            plain(job["state"]),
+            Text(plain(job["model"])),
+            count(job["calls_total"]),
+            seconds(job["makespan_s"]),
+            count(job["waves"]),
+            ratio(job["limit"]),
+            ratio(job["achieved"]),
+            percent(job["efficiency"]),
+            UNKNOWN if job["baseline"] is None else plain(job["baseline"]),
+            Text(count(lost), style="red" if lost else ""),
+        )
+    return table

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pair.terminal.panels import jobs_table, models_table, nodes_table, queue_line
+from tests.terminal.samples import job, model, node, replica, snapshot, text_of, words
+
+
+def test_a_row_for_each_replica_and_the_nodes_name_once() -> None:
+    attic = node("attic", replica("tiny"), replica("big", engine="vllm:8000", foreign=3))
+    header, _, first, second = words(text_of(nodes_table(snapshot(attic))))
+    assert header[:4] == ["node", "phase", "model", "engine"]
+    assert first == ["attic", "ready", "tiny", "llamacpp:8080", "2", "1", "0", "0", "7", "0"]
+    assert second == ["big", "vllm:8000", "2", "1", "3", "0", "7", "0"]
+
+
+def test_a_node_that_is_not_ready_says_why() -> None:
+    lost = node("attic", phase="lost", reason="no answer to 3 probes", warnings=["old version"])
+    text = text_of(nodes_table(snapshot(lost)))
+    assert "no answer to 3 probes; old version" in text
+    assert "it answered" not in text_of(nodes_table(snapshot(node("attic"))))
+
+
+def test_a_replica_that_takes_nothing_says_why() -> None:
+    loading = replica(state="loading", loading_progress=0.4, aliases=["tiny:latest"])
+    paused = replica("big", set_aside_s=3.0, set_aside_reason="connection refused")
+    text = text_of(nodes_table(snapshot(node("attic", loading, paused))), width=200)
+    assert "loading 40%; also tiny:latest" in text
+    assert "set aside for 3.00 s: connection refused" in text
+
+
+def test_names_are_strangers_and_are_shown_as_text() -> None:
+    evil = node("\x1b[31m[bold]x[/bold]", replica("\x1b]0;title\x07"))
+    text = text_of(nodes_table(snapshot(evil)))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[bold]x[/bold]" in text
+
+
+def test_models_say_who_waits() -> None:
+    shown = snapshot(models=[model(), model("big", waiting=3, oldest_wait_s=1.5)])
+    _, _, calm, busy = words(text_of(models_table(shown)))
+    assert calm == ["tiny", "2", "3", "1", "0", "–"]
+    assert busy == ["big", "2", "3", "1", "3", "1.50", "s"]
+
+
+def test_the_line_above_tells_what_went_wrong_only_if_something_did() -> None:
+    calm = queue_line(snapshot(node("a"), node("b", phase="lost"))).plain
+    assert calm == (
+        "1 of 2 nodes ready · 1 in flight · 0 of 1,000 waiting · 8 answered · strategy queue-depth"
+    )
+    tickets = {"opened": 9, "answered": 1, "refused": 2, "client_left": 3, "failed": 4}
+    busy = queue_line(snapshot(tickets=tickets, draining=True)).plain
+    assert "2 refused · 3 left by the client · 4 failed" in busy
+    assert busy.endswith("draining")
+
+
+def test_jobs_show_unknown_figures_as_unknown() -> None:
+    unknown = dict.fromkeys(("makespan_s", "waves", "limit", "achieved", "efficiency", "baseline"))
+    running = job(**unknown, state="running", failed=1, refused=1)
+    _, _, done_row, running_row = words(text_of(jobs_table([job(), running])))
+    assert " ".join(done_row) == "team-1 done tiny 0 4.00 s 2 2.00x 1.90x 95% measured 0"
+    assert " ".join(running_row) == "team-1 running tiny 0 – – – – – – 2"
