@@ -1,0 +1,114 @@
+"""A node's report there and back, and what is refused of a stranger's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pair.core.names import EngineName, ModelName, NodeId
+from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
+from pair.errors import GarbledAnswer
+from pair.wire.node_report import WARNINGS_LIMIT, decode_report, encode_report
+
+NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
+COUNTS = st.none() | st.integers(0, 1_000_000)
+
+REPLICAS = st.builds(
+    ReplicaReport,
+    engine=NAMES.map(EngineName),
+    engine_kind=st.sampled_from(["ollama", "llamacpp", "generic"]),
+    model=NAMES.map(lambda name: ModelName("m" + name)),
+    aliases=st.frozensets(NAMES.map(lambda name: ModelName("a" + name)), max_size=3),
+    state=st.sampled_from(ReplicaState),
+    slots=st.integers(1, 4096),
+    running=COUNTS,
+    waiting=COUNTS,
+    resident=st.none() | st.booleans(),
+    context_tokens=COUNTS,
+    loading_progress=st.none() | st.floats(0, 1),
+)
+REPORTS = st.builds(
+    NodeReport,
+    node=NAMES.map(NodeId),
+    name=NAMES,
+    version=st.sampled_from(["", "0.1.0"]),
+    draining=st.booleans(),
+    replicas=st.lists(REPLICAS, max_size=3).map(tuple),
+    warnings=st.lists(NAMES, max_size=3).map(tuple),
+)
+
+
+@given(REPORTS)
+def test_a_report_comes_back_as_it_was(report: NodeReport) -> None:
+    assert decode_report(encode_report(report)) == report
+
+
+def form(**changes: Any) -> bytes:
+    replica = {"engine": "llamacpp:8080", "engine_kind": "llamacpp", "model": "a"}
+    report = {"v": 1, "node": "id", "name": "pc", "replicas": [replica], **changes}
+    return json.dumps(report).encode()
+
+
+def test_what_a_newer_pair_adds_is_ignored() -> None:
+    report = decode_report(form(gpu="big", replicas=[], extra={"a": [1]}))
+    assert report == NodeReport(NodeId("id"), "pc")
+
+
+def test_what_is_left_out_takes_the_default() -> None:
+    (replica,) = decode_report(form()).replicas
+    assert (replica.slots, replica.state, replica.running) == (1, ReplicaState.READY, None)
+
+
+def test_an_alias_that_is_the_name_itself_is_dropped() -> None:
+    body = form(replicas=[{"engine": "e", "engine_kind": "k", "model": "a", "aliases": ["a", "b"]}])
+    assert decode_report(body).replicas[0].aliases == {"b"}
+
+
+def replica_with(**changes: Any) -> bytes:
+    return form(replicas=[{"engine": "e", "engine_kind": "k", "model": "a", **changes}])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"[" * 100_000,
+        b"{}",
+        form(v=2),
+        form(v="1"),
+        form(node=""),
+        form(node="a\x1b[2J"),
+        form(name="a\nb"),
+        form(name="a" * 513),
+        form(draining="no"),
+        form(warnings=["x"] * (WARNINGS_LIMIT + 1)),
+        form(replicas=[{"engine": "e", "engine_kind": "k", "model": f"{n}"} for n in range(4097)]),
+        replica_with(slots=0),
+        replica_with(slots=4097),
+        replica_with(slots=1.5),
+        replica_with(running=-1),
+        replica_with(waiting=10**30),
+        replica_with(state="asleep"),
+        replica_with(loading_progress=1.5),
+        replica_with(model=""),
+        replica_with(aliases=["x"] * 65),
+    ],
+)
+def test_what_is_out_of_bounds_is_the_nodes_fault(body: bytes) -> None:
+    with pytest.raises(GarbledAnswer, match="the report"):
+        decode_report(body)
+
+
+def test_a_report_with_odd_texts_is_written_so_that_it_can_be_read() -> None:
+    report = NodeReport(
+        NodeId("id"), "pc\x1b[2J" + "x" * 600, warnings=("two\nlines",) * (WARNINGS_LIMIT + 1)
+    )
+    read = decode_report(encode_report(report))
+    assert read.name.startswith("pc [2Jx")
+    assert read.warnings == ("two lines",) * WARNINGS_LIMIT
