@@ -141,6 +141,16 @@ class NodeWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeIdentified:
+    """A node that was known by its URL only has told its lasting id: the two entries are one
+    machine.
+    """
+
+    node: NodeId
+    really: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReported:
     """It answered a probe."""
 
@@ -185,6 +195,7 @@ Event = (
     | Closed
     | NodeSighted
     | NodeWithdrawn
+    | NodeIdentified
     | NodeReported
     | ProbeMissed
     | DrainRequested

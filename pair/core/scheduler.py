@@ -17,6 +17,7 @@ from pair.core.events import (
     DrainRequested,
     Event,
     FirstByte,
+    NodeIdentified,
     NodeReported,
     NodeSighted,
     NodeWithdrawn,
@@ -93,6 +94,8 @@ class Scheduler:
                 self._watch.sighted(event, now)
             case NodeWithdrawn():
                 self._watch.withdrawn(event, now)
+            case NodeIdentified():
+                self._watch.identified(event, now)
             case NodeReported():
                 self._watch.reported(event, now)
             case ProbeMissed():

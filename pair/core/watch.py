@@ -9,7 +9,7 @@ from __future__ import annotations
 from pair.core.alarms import Alarms
 from pair.core.decisions import Decision, Probe
 from pair.core.desk import Desk
-from pair.core.events import NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
+from pair.core.events import NodeIdentified, NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
 from pair.core.fleet import Fleet
 from pair.core.limits import Limits
 from pair.core.membership import Membership, Node
@@ -46,6 +46,19 @@ class Watch:
         if node is not None and not node.fixed:
             node.withdrawn = True
             self._probe(node, now)
+
+    def identified(self, event: NodeIdentified, now: float) -> None:
+        """The user's URL turned out to be a known kind of node: keep one entry, under the lasting
+        id.
+
+        The provisional entry never reported anything under its own id, so it holds no replica and
+        no lease.
+        """
+        stand_in = self._membership.nodes.pop(event.node, None)
+        if stand_in is not None:
+            self._alarms.cancel(("probe", event.node))
+            addresses, fixed = stand_in.addresses, stand_in.fixed
+            self.sighted(NodeSighted(event.really, stand_in.name, addresses, fixed), now)
 
     def reported(self, event: NodeReported, now: float) -> None:
         """It lives; a report of a node that nobody has sighted is dropped."""
