@@ -16,6 +16,11 @@ import typer
 
 import pair
 from pair.cli import exit_codes
+from pair.cli.jobs import jobs
+from pair.cli.nodes import models, nodes
+from pair.cli.output import log_to_stderr
+from pair.cli.settings import app as settings_app
+from pair.cli.top import top
 from pair.errors import BookkeepingError, PairError
 
 app = typer.Typer(
@@ -63,6 +68,14 @@ def _any_command(
 ) -> None:
     session = context.ensure_object(Session)
     session.debug = debug
+    log_to_stderr(debug=debug)
+
+
+app.command()(nodes)
+app.command()(models)
+app.command()(jobs)
+app.command()(top)
+app.add_typer(settings_app, name="settings")
 
 
 def run() -> None:

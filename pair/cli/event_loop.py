@@ -1,0 +1,80 @@
+"""The one event loop and what signals mean to it.
+
+Owned here and nowhere else: the parts below are coroutines and context managers, so that tests, the
+demo and the service run the same code under their own loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from pair.cli import exit_codes
+
+Answer = TypeVar("Answer")
+
+Program = Callable[[asyncio.Event], Coroutine[Any, Any, int]]
+"""A long-running command: works until the event is set, then ends in order; gives its exit code."""
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The maker of uvloop's loop where there is one (not on Windows), None for Python's own."""
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def run(main: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run a short command to its end; Ctrl-C breaks it off."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(main)
+
+
+def run_until_stopped(program: Program) -> int:
+    """Run a long command until SIGTERM or SIGINT, and then to its orderly end.
+
+    The first signal sets the program's event. The second cancels the program, which gives up what
+    it drains. The third ends the process where it stands.
+
+    Returns:
+        The program's exit code, or 128 + the signal's number after a second signal.
+    """
+    return run(_under_signals(program))
+
+
+async def _under_signals(program: Program) -> int:
+    stop = asyncio.Event()
+    task = asyncio.current_task()
+    seen: list[int] = []
+
+    def heard(number: int) -> None:
+        seen.append(number)
+        if len(seen) == 1:
+            stop.set()
+        elif len(seen) == 2 and task is not None:
+            task.cancel()
+        else:
+            os._exit(exit_codes.of_signal(number))
+
+    loop = asyncio.get_running_loop()
+
+    def heard_from_a_signal(number: int) -> None:
+        loop.call_soon_threadsafe(heard, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, heard, number)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda n, _frame: heard_from_a_signal(n))
+    try:
+        return await program(stop)
+    except asyncio.CancelledError:
+        if len(seen) < 2:
+            raise
+        return exit_codes.of_signal(seen[1])

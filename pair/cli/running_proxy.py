@@ -1,0 +1,105 @@
+"""Asking a proxy that runs in another process, and telling plainly when none does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from pair.errors import GarbledAnswer, PairError, RequestFault, UnreachableNode
+from pair.settings import Settings
+
+Json = Mapping[str, Any]
+
+VERSION: Final = 1
+"""Of the snapshot's and the jobs' JSON, their field `v`."""
+CONNECT_LIMIT_S: Final = 3.0
+"""A proxy is on this machine or near; what takes longer to connect is not there."""
+ANSWER_LIMIT_S: Final = 10.0
+"""Snapshots come from memory; only a machine that is very busy needs seconds."""
+
+
+def proxy_url(settings: Settings, given: str | None) -> str:
+    """The base URL to ask: the given one, else where these settings let a proxy listen."""
+    if given is not None:
+        return given.rstrip("/")
+    name, _, port = settings.proxy.listen[0].rpartition(":")
+    loopback = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - read, not listened on
+    return f"http://{loopback.get(name, name)}:{port}"
+
+
+class RunningProxy:
+    """The JSON pages of a proxy; an async context manager.
+
+    Each question raises `UnreachableNode` if nothing answers, and `GarbledAnswer` if what answers
+    is no proxy of a version that this `pair` understands.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=ANSWER_LIMIT_S, sock_connect=CONNECT_LIMIT_S),
+            trust_env=False,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def snapshot(self) -> Json:
+        """Nodes, models and the queue, now."""
+        return await self._page("/pair/v1/snapshot")
+
+    async def jobs(self) -> Sequence[Json]:
+        """The remembered jobs without their calls, oldest first."""
+        page = await self._page("/pair/v1/jobs")
+        jobs: Sequence[Json] = page["jobs"]
+        return jobs
+
+    async def job(self, name: str) -> Json:
+        """One job with its calls.
+
+        Raises:
+            RequestFault: the proxy remembers no such job.
+        """
+        missing = f"the proxy remembers no job {name!r}; `pair jobs` lists those that it does"
+        path = f"/pair/v1/jobs/{quote(name, safe='')}"
+        return await self._page(path, RequestFault(404, "unknown_job", missing))
+
+    async def _page(self, path: str, missing: PairError | None = None) -> Json:
+        try:
+            async with self._session.get(self.url + path, allow_redirects=False) as answer:
+                body = await answer.read()
+        except aiohttp.InvalidURL as fault:
+            raise UnreachableNode(f"{self.url!r} is not a URL") from fault
+        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            raise UnreachableNode(
+                f"no pair proxy answers at {self.url}; start one with `pair serve` or `pair up`,"
+                " or say where it is with --proxy URL"
+            ) from fault
+        stranger = GarbledAnswer(f"what answers at {self.url} is not a pair proxy")
+        try:
+            page = msgspec.json.decode(body)
+        except msgspec.DecodeError as fault:
+            raise stranger from fault
+        if answer.status == 404 and missing is not None:
+            raise missing
+        if answer.status != 200 or not isinstance(page, dict) or "v" not in page:
+            raise stranger
+        if page["v"] != VERSION:
+            raise GarbledAnswer(
+                f"the proxy at {self.url} speaks version {page['v']} and this pair version"
+                f" {VERSION}; install the same pair on both"
+            )
+        return page
