@@ -54,6 +54,10 @@ class SilentNode(NodeFault):
     """Connected, asked, and no answer within the limit."""
 
 
+class NoMulticast(PairError):
+    """This machine's network does not carry mDNS now. Tried again until it does, so nobody fails of it."""
+
+
 class RequestFault(PairError):
     """The client's request cannot be served as it is.
 
