@@ -1,0 +1,108 @@
+"""Everything about `pair` itself over HTTP: snapshot, jobs, metrics. An aiohttp app on a private
+socket.
+
+Behind the relay like any upstream, because aiohttp on the public port would put its costs and its
+limits on every answer. Answers come from memory; nothing here asks a node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+import pair
+from pair.core.job_reports import job_report
+from pair.core.jobs import Job
+from pair.core.names import JobId
+from pair.core.scheduler import Scheduler
+from pair.core.snapshot import Snapshot, take_snapshot
+from pair.proxy.metrics import SchedulerCollector
+from pair.wire.snapshot_json import VERSION, job_json, snapshot_json
+
+
+class Admin:
+    """The app and its private socket; `address` is where the relay finds it."""
+
+    def __init__(self, scheduler: Scheduler, *, proxy_id: str) -> None:
+        self.address = ""
+        self._scheduler = scheduler
+        self._proxy_id = proxy_id
+        self._unix_offset_s = 0.0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._runner: web.AppRunner | None = None
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(SchedulerCollector(self._snapshot))
+
+    async def __aenter__(self) -> Self:
+        self._unix_offset_s = time.time() - asyncio.get_running_loop().time()
+        app = web.Application(client_max_size=64 * 1024)
+        app.add_routes(
+            [
+                web.get("/pair/v1/snapshot", self._get_snapshot),
+                web.get("/pair/v1/jobs", self._get_jobs),
+                web.get("/pair/v1/jobs/{id:.+}", self._get_job),
+                web.get("/metrics", self._get_metrics),
+            ]
+        )
+        self._runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, handler_cancellation=True
+        )
+        await self._runner.setup()
+        self._folder = tempfile.TemporaryDirectory(prefix="pair-", ignore_cleanup_errors=True)
+        self.address = str(Path(self._folder.name) / "admin.sock")
+        await web.UnixSite(self._runner, self.address).start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _snapshot(self) -> Snapshot:
+        return take_snapshot(self._scheduler, asyncio.get_running_loop().time())
+
+    async def _get_snapshot(self, _: web.Request) -> web.Response:
+        shown = snapshot_json(self._snapshot(), version=pair.__version__, proxy_id=self._proxy_id)
+        return web.json_response(shown)
+
+    async def _get_jobs(self, _: web.Request) -> web.Response:
+        jobs = [self._job_json(job, calls=False) for job in self._scheduler.desk.jobs.jobs()]
+        return web.json_response({"v": VERSION, "jobs": jobs})
+
+    async def _get_job(self, request: web.Request) -> web.Response:
+        job = self._scheduler.desk.jobs.job(JobId(request.match_info["id"]))
+        if job is None:
+            message = f"there is no job {request.match_info['id']!r}; GET /pair/v1/jobs lists them"
+            body = {
+                "error": {
+                    "message": message,
+                    "type": "not_found",
+                    "code": "no_such_job",
+                    "param": "id",
+                }
+            }
+            return web.json_response(body, status=404)
+        return web.json_response(self._job_json(job, calls=True))
+
+    def _job_json(self, job: Job, *, calls: bool) -> dict[str, object]:
+        now = asyncio.get_running_loop().time()
+        report = job_report(job, self._scheduler.desk.jobs.baseline_of(job), now)
+        return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls)
+
+    async def _get_metrics(self, _: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )

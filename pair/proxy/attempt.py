@@ -1,0 +1,175 @@
+"""One attempt of a ticket under one lease: ask the node, judge its answer, relay it.
+
+Made anew for each lease, so that nothing of a failed attempt can leak into the next. The first
+content byte is the commit point: before it a failure ends the attempt, after it the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pair.core.decisions import Dispatch
+from pair.core.events import Failure, FailureKind, Usage
+from pair.errors import GarbledAnswer, LostUpstream, NodeFault, PairError, UnreachableNode
+from pair.proxy.dispatcher import Hold
+from pair.proxy.links import Link
+from pair.relay.exchange import Exchange
+from pair.relay.heads import AnswerHead, Header
+from pair.relay.passage import carry
+from pair.relay.upstream_connection import UpstreamConnection
+from pair.wire.answer_meter import AnswerMeter
+from pair.wire.engine_errors import classify_answer, may_be_failure
+
+ERROR_BODY_LIMIT_BYTES = 1024 * 1024
+"""Largest error answer that is read to find out what it means; real ones have under 10 kB."""
+
+_STREAM_TYPES = (b"text/event-stream", b"application/x-ndjson")
+
+
+class AttemptEnded(PairError):
+    """This attempt is over and reported; the core says what comes next."""
+
+
+class BrokenAnswer(PairError):
+    """The answer broke off after its first content byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An engine's answer that counted as a failed attempt, kept for the client in case no better
+    one comes.
+    """
+
+    head: AnswerHead
+    body: bytes
+
+
+class Attempt:
+    """One try. It is the relay's `Tap`: it hears of the first content byte and of each piece.
+
+    Attributes:
+        rejection: the engine's answer, where that was the failure.
+        streams: the answer is a stream of events, which can end with an error event.
+    """
+
+    def __init__(
+        self, exchange: Exchange, hold: Hold, dispatch: Dispatch, headers: Sequence[Header]
+    ) -> None:
+        self.rejection: Rejection | None = None
+        self.streams = False
+        self._exchange = exchange
+        self._hold = hold
+        self._dispatch = dispatch
+        self._headers = headers
+        self._meter: AnswerMeter | None = None
+        self._upstream: UpstreamConnection | None = None
+
+    async def run(self, link: Link | None, head: bytes, body: Sequence[bytes]) -> None:
+        """Ask and relay; returns when the client has the whole answer.
+
+        Raises:
+            AttemptEnded: without an answer, and reported.
+            BrokenAnswer: after the commit point, and reported.
+        """
+        try:
+            async with asyncio.timeout(None) as scope:
+                # The core may take the lease back at any moment (node lost). Expiring the scope is
+                # the one public way to end what this task awaits without cancelling the task.
+                self._hold.on_abort = lambda: self._stop(scope)
+                if link is None:
+                    raise UnreachableNode("the node is no longer known")
+                await self._ask_and_relay(link, head, body)
+        except TimeoutError:
+            self._over("the lease was taken back")
+        except NodeFault as fault:
+            self._fail(Failure(self._kind(fault), str(fault)))
+        finally:
+            self._hold.on_abort = None
+
+    async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
+        upstream, answer = await link.pool.ask(head, body)
+        if self._hold.aborted is not None:
+            upstream.abort()
+            self._over("the lease was taken back")
+        self._upstream = upstream
+        if may_be_failure(answer.status):
+            await self._weigh_error(upstream, answer)
+            return
+        content_type = answer.first(b"content-type") or b""
+        self.streams = content_type.lower().startswith(_STREAM_TYPES)
+        self._meter = AnswerMeter(content_type, answer.first(b"content-encoding"))
+        await carry(self._exchange, upstream, answer, self)
+
+    async def _weigh_error(self, upstream: UpstreamConnection, head: AnswerHead) -> None:
+        """Read an answer that may be a failed attempt; pass it on if it is the client's matter."""
+        try:
+            body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
+        except BaseException:
+            upstream.abort()
+            raise
+        upstream.release()
+        if len(body) >= ERROR_BODY_LIMIT_BYTES:
+            raise GarbledAnswer(f"an error answer above {ERROR_BODY_LIMIT_BYTES} bytes")
+        failure = classify_answer(head.status, head.first, body)
+        if failure is not None:
+            self.rejection = Rejection(head, body)
+            self._fail(failure)
+        if self._hold.aborted is not None:
+            self._over("the lease was taken back")
+        self._exchange.begin(head, self.first_content())
+        self._exchange.finish(body)
+
+    # What the relay tells while the answer passes
+
+    def first_content(self) -> Sequence[Header]:
+        """The commit point: the core hears of it, and the answer gets our headers."""
+        self._hold.first_byte()
+        return self._headers
+
+    def body(self, piece: bytes) -> None:
+        """Count what was relayed."""
+        if self._meter is not None:
+            self._meter.feed(piece)
+
+    # What came of it
+
+    def usage(self) -> Usage:
+        """Tokens as far as the answer told."""
+        return Usage() if self._meter is None else self._meter.usage()
+
+    @property
+    def mid_line(self) -> bool:
+        """Whether what the client has ends within a line."""
+        return self._meter is not None and self._meter.mid_line
+
+    def _stop(self, scope: asyncio.Timeout) -> None:
+        """End it at once: no byte of it may reach the client after this."""
+        if self._upstream is not None:
+            self._upstream.abort()
+        scope.reschedule(asyncio.get_running_loop().time())
+
+    def _kind(self, fault: NodeFault) -> FailureKind:
+        if self._exchange.begun:
+            return FailureKind.CUT
+        match fault:
+            case UnreachableNode():
+                return FailureKind.UNREACHABLE
+            case LostUpstream():
+                return FailureKind.RESET
+            case GarbledAnswer():
+                return FailureKind.GARBLED
+            case _:
+                return FailureKind.TIMED_OUT
+
+    def _fail(self, failure: Failure) -> None:
+        self._hold.failed(failure)
+        self._over(failure.detail)
+
+    def _over(self, detail: str) -> None:
+        if self._hold.aborted is not None:
+            detail = self._hold.aborted.detail
+        if self._exchange.begun:
+            raise BrokenAnswer(detail)
+        raise AttemptEnded(detail)

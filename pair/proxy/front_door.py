@@ -1,0 +1,154 @@
+"""Which kind of request is it: answered from memory, about `pair` itself, or a ticket.
+
+Everything that the door answers by itself is made from memory and never queued, whatever the nodes
+do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pair.errors import NodeFault, RequestFault
+from pair.proxy.catalogue import listed_models
+from pair.proxy.dispatcher import Dispatcher
+from pair.proxy.forward import Forward
+from pair.proxy.links import Links
+from pair.relay.exchange import Exchange
+from pair.relay.heads import Header, request_bytes
+from pair.relay.passage import carry
+from pair.relay.upstream_pool import UpstreamPool
+from pair.wire.dialects import dialect_of, split_target
+from pair.wire.errors import OwnAnswer, fault_answer, model_missing, own_answer
+from pair.wire.headers import read_wishes
+from pair.wire.model_lists import ollama_tags, openai_list
+from pair.wire.request_peek import peek
+
+ADMIN_BODY_LIMIT_BYTES = 64 * 1024
+"""Largest request body about `pair` itself."""
+
+_JSON: tuple[Header, ...] = ((b"content-type", b"application/json"),)
+_TEXT: tuple[Header, ...] = ((b"content-type", b"text/plain; charset=utf-8"),)
+
+_ROOT_PATHS = frozenset(
+    (
+        "/chat/completions",
+        "/completion",
+        "/completions",
+        "/detokenize",
+        "/embedding",
+        "/embeddings",
+        "/infill",
+        "/models",
+        "/props",
+        "/rerank",
+        "/tokenize",
+        "/version",
+    )
+)
+"""Paths that engines serve without a prefix; clients probe them or are pointed at the bare port."""
+
+
+class FrontDoor:
+    """Serves every exchange of the proxy's front."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        links: Links,
+        admin: UpstreamPool,
+        *,
+        body_limit_bytes: int,
+        started_at: float,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._links = links
+        self._admin = admin
+        self._body_limit_bytes = body_limit_bytes
+        self._started_at = started_at
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one exchange."""
+        head = exchange.head
+        path, _ = split_target(head.target)
+        try:
+            if head.method in (b"GET", b"HEAD") and (answer := self._from_memory(path)):
+                exchange.answer(answer.status, answer.headers, answer.body)
+            elif path == "/metrics" or path.startswith("/pair/"):
+                await self._about_pair(exchange)
+            elif path.startswith(("/v1/", "/api/")) or path in _ROOT_PATHS:
+                await self._forward(exchange)
+            else:
+                raise RequestFault(
+                    404,
+                    "no_such_path",
+                    f"There is nothing at {path!r}: models are served under /v1 and /api, "
+                    "pair itself under /pair/v1, /healthz and /metrics.",
+                )
+        except RequestFault as fault:
+            answer = fault_answer(dialect_of(path), fault)
+            exchange.answer(answer.status, answer.headers, answer.body)
+
+    def _from_memory(self, path: str) -> OwnAnswer | None:
+        scheduler = self._dispatcher.scheduler
+        match path:
+            case "/healthz":
+                state = "draining" if scheduler.desk.draining else "ok"
+                return OwnAnswer(200, _JSON, json.dumps({"status": state}).encode())
+            case "/v1/models" | "/models":
+                return OwnAnswer(
+                    200, _JSON, openai_list(listed_models(scheduler), self._started_at)
+                )
+            case "/api/tags":
+                return OwnAnswer(
+                    200, _JSON, ollama_tags(listed_models(scheduler), self._started_at)
+                )
+            case "/":
+                text = b"pair is running. Point base_url at /v1; see /pair/v1/snapshot.\n"
+                return OwnAnswer(200, _TEXT, text)
+            case _:
+                return None
+
+    async def _forward(self, exchange: Exchange) -> None:
+        head = exchange.head
+        wishes = read_wishes(head.first)
+        body = await exchange.read_body(self._body_limit_bytes)
+        seen = peek(
+            head.method,
+            head.target,
+            body,
+            content_type=head.first(b"content-type"),
+            content_encoding=head.first(b"content-encoding"),
+        )
+        if seen.model is None and not seen.light:
+            raise model_missing(self._names())
+        await Forward(exchange, seen, wishes, body).run(self._dispatcher, self._links)
+
+    async def _about_pair(self, exchange: Exchange) -> None:
+        """Relay to the aiohttp app on its private socket, like to any upstream."""
+        body = await exchange.read_body(ADMIN_BODY_LIMIT_BYTES)
+        head = request_bytes(
+            exchange.head, authority=self._admin.authority, body_length=sum(map(len, body))
+        )
+        try:
+            upstream, answer = await self._admin.ask(head, body)
+            await carry(exchange, upstream, answer, _Deaf())
+        except NodeFault as fault:
+            if exchange.begun:
+                exchange.cut()
+            else:
+                own = own_answer(dialect_of("/"), 502, "admin_failed", f"pair's own pages: {fault}")
+                exchange.answer(own.status, own.headers, own.body)
+
+    def _names(self) -> Sequence[str]:
+        return self._dispatcher.scheduler.fleet.names()
+
+
+class _Deaf:
+    """A tap for answers about `pair` itself, which nobody counts."""
+
+    def first_content(self) -> Sequence[Header]:
+        return ()
+
+    def body(self, piece: bytes) -> None:
+        pass

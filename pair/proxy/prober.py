@@ -1,0 +1,203 @@
+"""Asks nodes how they are: performs the core's `Probe` decisions and feeds back exactly one answer
+for each.
+
+A node with `pair` is asked for its report; an engine that the user named by its URL is asked
+through its kind's own status paths. All addresses of a node are tried; the one that works is
+remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from pair.core.decisions import Probe
+from pair.core.events import Event, NodeIdentified, NodeReported, ProbeMissed
+from pair.core.membership import Node
+from pair.core.names import NodeId
+from pair.core.reports import NodeReport
+from pair.errors import GarbledAnswer, NodeFault, SilentNode, UnreachableNode
+from pair.proxy.bare_engines import BareEngines
+from pair.proxy.links import Links
+from pair.wire.node_report import decode_report
+
+logger = logging.getLogger(__name__)
+
+REPORT_LIMIT_BYTES = 4 * 1024 * 1024
+"""Largest report read; one with 4,096 replicas has about 1 MiB."""
+
+_CONNECT_SHARE = 0.6
+"""The part of a probe's limit that connecting may take, so that "no connection" and "no answer"
+stay apart.
+"""
+
+_CONNECTIONS_LIMIT = 256
+"""Probes under way at once; further ones wait for a connection within their limit."""
+
+
+class NotPair(NodeFault):
+    """Something answers there, but not a `pair` node."""
+
+
+class Prober:
+    """One task a probe, all in one group, each bounded by the probe's limit."""
+
+    def __init__(
+        self,
+        links: Links,
+        node: Callable[[NodeId], Node | None],
+        bare: BareEngines,
+    ) -> None:
+        self._links = links
+        self._node = node
+        self._bare = bare
+        self._feed: Callable[[Event], None] = _not_open
+        self._tasks = asyncio.TaskGroup()
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    def open(self, feed: Callable[[Event], None]) -> Self:
+        """Say where the answers go, before the first probe."""
+        self._feed = feed
+        return self
+
+    async def __aenter__(self) -> Self:
+        for fresh in (False, True):
+            connector = aiohttp.TCPConnector(
+                force_close=fresh,
+                limit=_CONNECTIONS_LIMIT,
+                limit_per_host=0,
+                use_dns_cache=False,
+                enable_cleanup_closed=False,
+            )
+            self._sessions[fresh] = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                auto_decompress=True,
+                read_bufsize=64 * 1024,
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._feed = _not_open
+        await self._tasks.__aexit__(kind, error, trace)
+        for session in self._sessions.values():
+            await session.close()
+
+    def probe(self, probe: Probe) -> None:
+        """Start asking; exactly one event follows."""
+        self._tasks.create_task(self._answer(probe), name=f"probe {probe.node}")
+
+    async def _answer(self, probe: Probe) -> None:
+        try:
+            report = await self._ask_node(probe)
+        except NodeFault as fault:
+            event = ProbeMissed(
+                probe.node,
+                connected=not isinstance(fault, UnreachableNode),
+                last_byte_at=self._links.last_byte_at(probe.node),
+                detail=str(fault),
+            )
+            self._feed(event)
+            return
+        except Exception:
+            logger.exception("probe of %s", probe.node)
+            self._feed(ProbeMissed(probe.node, True, None, "the probe itself failed; see the log"))
+            return
+        if report.node != probe.node:
+            self._feed(NodeIdentified(probe.node, report.node))
+        self._feed(NodeReported(report.node, report))
+
+    async def _ask_node(self, probe: Probe) -> NodeReport:
+        """Ask at the address that worked, or at all at once where none did; the first answer wins.
+
+        Raises:
+            NodeFault: no address gave a report of this node.
+        """
+        urls = self._links.urls(probe.node)
+        if not urls:
+            raise UnreachableNode("it has no address")
+        if not probe.fresh:
+            urls = urls[:1]
+        faults: list[NodeFault] = []
+        asks = [self._tasks.create_task(self._ask(probe, url)) for url in urls]
+        try:
+            for ask in asyncio.as_completed(asks):
+                answer = await ask
+                if isinstance(answer, tuple):
+                    url, report = answer
+                    self._links.worked(report.node, url)
+                    return report
+                faults.append(answer)
+        finally:
+            for ask in asks:
+                ask.cancel()
+        # One that connected says more than one that did not.
+        raise min(faults, key=lambda fault: isinstance(fault, UnreachableNode))
+
+    async def _ask(self, probe: Probe, url: str) -> tuple[str, NodeReport] | NodeFault:
+        node = self._node(probe.node)
+        session = self._sessions[probe.fresh]
+        try:
+            if self._bare.knows(url):
+                return url, await self._bare.report(session, url, probe.limit_s)
+            try:
+                report = await self._pair_report(session, url, probe.limit_s)
+            except NotPair as fault:
+                if node is None or not node.fixed:
+                    return fault
+                return url, await self._bare.report(session, url, probe.limit_s)
+        except NodeFault as fault:
+            return fault
+        if report.node != probe.node and (node is None or node.id != url):
+            return GarbledAnswer(f"another node ({report.name}) answers at {url}")
+        return url, report
+
+    async def _pair_report(
+        self, session: aiohttp.ClientSession, url: str, limit_s: float
+    ) -> NodeReport:
+        """The report of the `pair` node at this address.
+
+        Raises:
+            UnreachableNode, SilentNode, GarbledAnswer: as they say.
+            NotPair: an answer that no `pair` node gives.
+        """
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=limit_s * _CONNECT_SHARE)
+        try:
+            async with session.get(
+                f"{url}/pair/v1/report", timeout=timeout, allow_redirects=False
+            ) as answer:
+                if answer.status != 200:
+                    raise NotPair(f"{url} answers, but not as a pair node (status {answer.status})")
+                body = await answer.content.read(REPORT_LIMIT_BYTES + 1)
+                while chunk := await answer.content.read(REPORT_LIMIT_BYTES + 1):
+                    body += chunk
+                    if len(body) > REPORT_LIMIT_BYTES:
+                        raise GarbledAnswer(f"the report of {url} is too long")
+        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as fault:
+            raise UnreachableNode(f"no connection to {url}: {_words(fault)}") from fault
+        except TimeoutError as fault:
+            raise SilentNode(f"no answer from {url} within {limit_s:g} s") from fault
+        except (aiohttp.ClientError, OSError) as fault:
+            raise GarbledAnswer(f"{url} gave no usable answer: {_words(fault)}") from fault
+        return decode_report(body)
+
+
+def _words(fault: Exception) -> str:
+    return str(fault) or type(fault).__name__
+
+
+def _not_open(event: Event) -> None:
+    """Where answers go before and after the prober's life: nowhere."""
