@@ -6,7 +6,7 @@ works, the forwarder then uses that one. No node's connections can delay another
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from pair.core.membership import Node
@@ -27,32 +27,36 @@ class Link:
 
 
 class Links:
-    """All links, bounded by the nodes in the scheduler's table and their addresses."""
+    """All links, bounded by the nodes in the scheduler's table and their addresses.
 
-    def __init__(self, limits: UpstreamLimits, node: Callable[[NodeId], Node | None]) -> None:
+    Args:
+        nodes: the scheduler's own table, for reading.
+    """
+
+    def __init__(self, limits: UpstreamLimits, nodes: Mapping[NodeId, Node]) -> None:
         self._limits = limits
-        self._node = node
+        self._nodes = nodes
         self._links: dict[str, Link] = {}
         self._worked: dict[NodeId, str] = {}
 
     def urls(self, node_id: NodeId) -> list[str]:
-        """The addresses to try, the one that last worked first."""
-        node = self._node(node_id)
+        """The addresses to try, the one that last worked first; none for an unknown node."""
+        node = self._nodes.get(node_id)
         if node is None:
             return []
         worked = self._worked.get(node_id)
         return sorted(node.addresses, key=lambda url: url != worked)
 
-    def link(self, url: str) -> Link:
-        link = self._links.get(url)
-        if link is None:
-            link = self._links[url] = Link(url, self._limits)
-        return link
-
     def to_node(self, node_id: NodeId) -> Link | None:
         """The link to use for a request, None if the node is no longer known."""
         urls = self.urls(node_id)
-        return self.link(urls[0]) if urls else None
+        if not urls:
+            return None
+        link = self._links.get(urls[0])
+        if link is None:
+            self._tidy()
+            link = self._links[urls[0]] = Link(urls[0], self._limits)
+        return link
 
     def worked(self, node_id: NodeId, url: str) -> None:
         """The node has answered there."""
@@ -60,19 +64,19 @@ class Links:
 
     def last_byte_at(self, node_id: NodeId) -> float | None:
         """When an answer byte last came from the node, by loop time."""
-        times = [
-            self._links[url].pool.last_byte_at for url in self.urls(node_id) if url in self._links
-        ]
+        links = (self._links.get(url) for url in self.urls(node_id))
+        times = (link.pool.last_byte_at for link in links if link is not None)
         return max((at for at in times if at is not None), default=None)
-
-    def tidy(self, known: set[NodeId], urls: set[str]) -> None:
-        """Forget everything about nodes and addresses that the scheduler no longer knows."""
-        for node_id in self._worked.keys() - known:
-            del self._worked[node_id]
-        for url in self._links.keys() - urls - set(self._worked.values()):
-            self._links.pop(url).pool.close()
 
     def close(self) -> None:
         """Close every idle connection."""
         for link in self._links.values():
             link.pool.close()
+
+    def _tidy(self) -> None:
+        """Forget nodes and addresses that the scheduler no longer knows."""
+        for node_id in self._worked.keys() - self._nodes.keys():
+            del self._worked[node_id]
+        known = {url for node in self._nodes.values() for url in node.addresses}
+        for url in self._links.keys() - known:
+            self._links.pop(url).pool.close()

@@ -84,7 +84,7 @@ class Proxy:
             idle_upstream_s=settings.relay.idle_upstream_s,
             idle_upstream_limit=settings.relay.idle_upstream_limit,
         )
-        links = Links(upstream_limits, known)
+        links = Links(upstream_limits, scheduler.membership.nodes)
         stack.callback(links.close)
         bare = BareEngines({base_url(node.url): node.slots for node in settings.nodes})
         prober = Prober(links, known, bare)
