@@ -11,11 +11,13 @@ from collections.abc import Collection
 from pair.core import refusals
 from pair.core.alarms import Alarms
 from pair.core.decisions import Abort, Decision, Dispatch, RefusalKind, Refuse
-from pair.core.events import AttemptFailed, Closed, Failure, FirstByte, Opened
+from pair.core.eligibility import allowed, has_fresh, pin_holds, ready_for_light
+from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.fleet import Fleet
 from pair.core.jobs import JobLog
-from pair.core.ledger import Ledger
+from pair.core.ledger import Lease, Ledger
 from pair.core.limits import Limits
+from pair.core.load import discount_refused
 from pair.core.membership import Membership, Node
 from pair.core.names import ModelName, NodeId, Outcome, Phase, TicketId
 from pair.core.replica import Replica
@@ -44,6 +46,7 @@ class Desk:
         membership: Membership,
         fleet: Fleet,
         alarms: Alarms,
+        *,
         now: float,
     ) -> None:
         self.strategy = strategy
@@ -77,34 +80,24 @@ class Desk:
             return
         if event.pin is not None:
             node = self._membership.named(event.pin)
-            if node is None or not self._pin_holds(node, event.model):
-                self._refuse(
-                    ticket,
-                    RefusalKind.UNKNOWN_NODE,
-                    refusals.unknown_node(self._membership, event),
-                    now,
-                )
+            if node is None or not pin_holds(node, event.model, self._fleet):
+                detail = refusals.unknown_node(self._membership, event.pin, event.model)
+                self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)
                 return
             ticket.pin = node.id
         if event.light:
             self._serve_light(ticket, now)
             return
-        if event.model is None:
-            raise BookkeepingError(f"ticket {event.ticket} is no light request and names no model")
         self.jobs.open(ticket, now)
         self._note_fleet(ticket)
         self._wait(ticket, now)
         self.match(now)
         if ticket.waiting_since is None:
             return
-        if len(self.room) > self._limits.waiting_limit:
-            self._refuse(
-                ticket, RefusalKind.QUEUE_FULL, refusals.queue_full(self._limits.waiting_limit), now
-            )
-            return
-        if self._limits.wait_limit_s > 0:
-            self._alarms.set(ticket, now + self._limits.wait_limit_s)
         self.judge_hope(ticket.name, now)
+        if len(self.room) > self._limits.waiting_limit and not ticket.over:
+            detail = refusals.queue_full(self._limits.waiting_limit)
+            self._refuse(ticket, RefusalKind.QUEUE_FULL, detail, now)
 
     def first_byte(self, event: FirstByte, now: float) -> None:
         """The commit point; a second one for the same lease changes nothing."""
@@ -131,7 +124,9 @@ class Desk:
             until = set_aside(replica, node, event.failure, self._limits, now)
             if until is not None:
                 self._alarms.set(replica, until)
-        self._settle(ticket, now)
+        self._settle(ticket, ticket.lease, now)
+        if event.failure.kind is FailureKind.BUSY:
+            discount_refused(replica)
         self._try_again(ticket, replica.id.node, event.failure, now)
         return node
 
@@ -141,11 +136,11 @@ class Desk:
         lease = ticket.lease
         if lease is not None and event.outcome is Outcome.ANSWERED:
             lease.replica.served += 1
-            restore(lease.replica)
             if not lease.light:
+                restore(lease.replica)
                 self._service_s += _SERVICE_WEIGHT * (now - lease.granted_at - self._service_s)
         if lease is not None:
-            self._settle(ticket, now)
+            self._settle(ticket, lease, now)
         self._leave_room(ticket, now)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1
@@ -155,7 +150,7 @@ class Desk:
         """Settle every lease on a lost node and move or end its ticket, once (I6)."""
         for lease in self.ledger.on_node(node.id):
             ticket = self.tickets[lease.ticket]
-            self._settle(ticket, now)
+            self._settle(ticket, lease, now)
             self.out.append(Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}"))
             self._try_again(ticket, node.id, refusals.node_lost(node), now)
 
@@ -168,19 +163,20 @@ class Desk:
         if ticket.committed:
             ticket.over = True
             return
-        if not rule.counts:
+        # A light request never waits, so it would ask the same full node again and again.
+        light = ticket.opened.light
+        if not rule.counts and not light:
             ticket.attempts -= 1
-        if rule.avoid:
+        if rule.avoid or light:
             ticket.avoided.add(node)
         spent = not rule.again or ticket.attempts >= self._limits.attempts_limit
         if rule.once_elsewhere:
             ticket.engine_errors += 1
-            spent = spent or ticket.engine_errors > 1 or not self._others(ticket)
+            spent = spent or ticket.engine_errors > 1 or not has_fresh(ticket, self._fleet)
         if spent:
-            self._refuse(
-                ticket, RefusalKind.ATTEMPTS_SPENT, refusals.attempts_spent(ticket, failure), now
-            )
-        elif ticket.opened.light:
+            detail = refusals.attempts_spent(ticket, failure)
+            self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
+        elif light:
             self._serve_light(ticket, now)
         else:
             self._wait(ticket, now)
@@ -192,9 +188,8 @@ class Desk:
             raise BookkeepingError(f"I1: ticket {ticket_id} is not open")
         return ticket
 
-    def _settle(self, ticket: Ticket, now: float) -> None:
-        assert ticket.lease is not None
-        lease = self.ledger.settle(ticket.lease.id)
+    def _settle(self, ticket: Ticket, lease: Lease, now: float) -> None:
+        self.ledger.settle(lease.id)
         ticket.lease = None
         self.refresh(lease.replica, now)
 
@@ -202,6 +197,9 @@ class Desk:
         ticket.waiting_since = now
         self.room.add(ticket)
         self._stirred[ticket.name] = None
+        if self._limits.wait_limit_s > 0:
+            # Waiting done before an attempt that failed counts, too.
+            self._alarms.set(ticket, now + max(0.0, self._limits.wait_limit_s - ticket.queued_s))
 
     def _leave_room(self, ticket: Ticket, now: float) -> None:
         if ticket.waiting_since is not None:
@@ -209,6 +207,8 @@ class Desk:
             ticket.queued_s += now - ticket.waiting_since
             ticket.waiting_since = None
             self._alarms.cancel(ticket)
+            if self.room.line(ticket.name) is None:
+                self._alarms.cancel(("hope", ticket.name))
 
     def _refuse(self, ticket: Ticket, kind: RefusalKind, detail: str, now: float) -> None:
         self._leave_room(ticket, now)
@@ -250,29 +250,10 @@ class Desk:
         if not free or line is None:
             return None
         for ticket in line.heads():
-            candidates = free if ticket.anywhere else self._allowed(ticket, free)
+            candidates = allowed(ticket, free, self._fleet)
             if candidates:
                 return ticket, candidates
         return None
-
-    def _allowed(self, ticket: Ticket, replicas: Collection[Replica]) -> list[Replica]:
-        """Those a ticket may go to: its pin, and no node that failed it unless nothing else could
-        serve it.
-        """
-        pinned = [r for r in replicas if ticket.pin in (None, r.id.node)]
-        others = [r for r in pinned if r.id.node not in ticket.avoided]
-        return pinned if not others and not self._others(ticket) else others
-
-    def _others(self, ticket: Ticket) -> bool:
-        """Whether a node that has not failed this ticket may yet serve it."""
-        model = ticket.opened.model
-        holders = self._fleet.everyone() if model is None else self._fleet.holders(model)
-        return any(
-            self._fleet.hopeful(r)
-            and r.id.node not in ticket.avoided
-            and ticket.pin in (None, r.id.node)
-            for r in holders
-        )
 
     def _grant(self, ticket: Ticket, candidates: Collection[Replica], now: float) -> bool:
         choice = self.strategy.choose(ticket, candidates, now)
@@ -308,31 +289,27 @@ class Desk:
         """A light request takes no slot and never waits; the same node answers as long as it is
         there: one house, one answer.
         """
-        model = ticket.opened.model
-        holders = self._fleet.everyone() if model is None else self._fleet.holders(model)
-        ready = [
-            r
-            for r in holders
-            if self._fleet.ready(r)
-            and ticket.pin in (None, r.id.node)
-            and r.id.node not in ticket.avoided
-        ]
+        ready = ready_for_light(ticket, self._fleet)
         if ready:
-            self._lease(
-                ticket, min(ready, key=lambda r: r.id), "a light request takes no slot", now
-            )
+            first = min(ready, key=lambda replica: replica.id)
+            self._lease(ticket, first, "a light request takes no slot", now)
         elif ticket.last_failure is not None:
             detail = refusals.attempts_spent(ticket, ticket.last_failure)
             self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
         else:
-            self._refuse_unserved(ticket, model, now)
+            self._refuse_unserved(ticket, ticket.opened.model, now)
 
     def _note_fleet(self, ticket: Ticket) -> None:
+        """Tell the ticket's job who could serve it: for a pinned call that is one node."""
         job = self.jobs.of_ticket(ticket.id)
-        if job is not None and job.fleet_version != self._fleet.version:
-            job.note_fleet(
-                filter(self._fleet.ready, self._fleet.holders(ticket.name)), self._fleet.version
-            )
+        if job is None or job.fleet_version == self._fleet.version:
+            return
+        ready = filter(self._fleet.ready, self._fleet.holders(ticket.name))
+        if ticket.pin is None:
+            job.note_fleet(ready)
+            job.fleet_version = self._fleet.version
+        else:
+            job.note_fleet(replica for replica in ready if replica.id.node == ticket.pin)
 
     # Hope: waiting must be able to end
 
@@ -341,6 +318,8 @@ class Desk:
         for name in self.room.names():
             self._judge_pins(name, node, now)
             self.judge_hope(name, now)
+            # Whoever avoids a node does so only while another one is at hand.
+            self._stirred[name] = None
 
     def judge_hope(self, name: ModelName, now: float) -> None:
         """Decide about those who wait for a model that no node could serve now or soon."""
@@ -352,17 +331,19 @@ class Desk:
             if ("hope", name) not in self._alarms:
                 self._alarms.set(("hope", name), now + self._limits.hopeless_grace_s)
         elif now < self._started_at + self._limits.start_grace_s:
-            self._alarms.set(("hope", name), self._started_at + self._limits.start_grace_s)
+            self._alarms.set(("start",), self._started_at + self._limits.start_grace_s)
         elif not self._membership.any_in(Phase.SIGHTED):
             self._give_up(name, now)
 
     def hope_due(self, name: ModelName, now: float) -> None:
         """The grace of a name is over."""
-        if self.room.line(name) is not None and not self._fleet.any_hope(name):
-            if self._fleet.holders(name):
-                self._give_up(name, now)
-            else:
-                self.judge_hope(name, now)
+        if not self._fleet.any_hope(name):
+            self._give_up(name, now)
+
+    def start_due(self, now: float) -> None:
+        """The grace after the start is over."""
+        for name in self.room.names():
+            self.judge_hope(name, now)
 
     def wait_due(self, ticket: Ticket, now: float) -> None:
         """The wait limit of a ticket has passed."""
@@ -375,33 +356,18 @@ class Desk:
 
     def _refuse_unserved(self, ticket: Ticket, model: ModelName | None, now: float) -> None:
         """Nobody can serve it: either no such model exists in the house, or nobody is there."""
-        if (
-            model is not None
-            and not self._fleet.holders(model)
-            and self._membership.any_in(Phase.READY)
-        ):
-            self._refuse(
-                ticket, RefusalKind.UNKNOWN_MODEL, refusals.unknown_model(self._fleet, model), now
-            )
+        known = self._fleet.holders(model)
+        if model is not None and not known and self._membership.any_in(Phase.READY):
+            detail = refusals.unknown_model(self._fleet, model)
+            self._refuse(ticket, RefusalKind.UNKNOWN_MODEL, detail, now)
         else:
-            self._refuse(
-                ticket,
-                RefusalKind.NO_NODE,
-                refusals.no_node(self._membership, self._fleet, model),
-                now,
-            )
-
-    def _pin_holds(self, node: Node, model: ModelName | None) -> bool:
-        if model is None:
-            return node.phase is Phase.READY
-        return any(
-            r.id.node == node.id and self._fleet.hopeful(r) for r in self._fleet.holders(model)
-        )
+            detail = refusals.no_node(self._membership, self._fleet, model)
+            self._refuse(ticket, RefusalKind.NO_NODE, detail, now)
 
     def _judge_pins(self, name: ModelName, node: Node, now: float) -> None:
         line = self.room.line(name)
         pinned = [] if line is None else [ticket for ticket in line.bound if ticket.pin == node.id]
-        if pinned and not self._pin_holds(node, name):
+        if pinned and not pin_holds(node, name, self._fleet):
             for ticket in pinned:
-                detail = refusals.unknown_node(self._membership, ticket.opened)
+                detail = refusals.unknown_node(self._membership, node.id, name)
                 self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)

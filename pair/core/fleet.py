@@ -29,9 +29,9 @@ class Fleet:
         looks again.
         """
 
-    def holders(self, name: ModelName) -> Collection[Replica]:
-        """Everyone who holds the model, whatever its state."""
-        return self._holders.get(name, {}).keys()
+    def holders(self, name: ModelName | None) -> Collection[Replica]:
+        """Everyone who holds the model, whatever its state; None asks for everyone at all."""
+        return self._names.keys() if name is None else self._holders.get(name, {}).keys()
 
     def everyone(self) -> Collection[Replica]:
         """Every replica in the house."""
@@ -99,6 +99,13 @@ class Fleet:
             and node.phase in _HOPEFUL_PHASES
             and replica.listed
             and replica.report.state in (ReplicaState.READY, ReplicaState.LOADING)
+        )
+
+    def at_hand(self, replica: Replica) -> bool:
+        """Hopeful, and not for as long as it takes to load a model."""
+        return replica.answers and self._nodes[replica.id.node].phase in (
+            Phase.READY,
+            Phase.SUSPECT,
         )
 
     def any_hope(self, name: ModelName) -> bool:

@@ -82,13 +82,15 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
     usable = min(slots, max(1, job.width))
     if usable < slots:
         notes.append(
-            f"at most {job.width} calls were open at once, so only {usable} of {slots} slots could be used"
+            f"at most {job.width} calls were open at once,"
+            f" so only {usable} of {slots} slots could be used"
         )
     lanes = _lanes(shares, median(times), usable)
     even = _equal_calls(answered)
     if not even:
         notes.append(
-            "calls differ in length, so the limit is taken from their total work, not from equal waves"
+            "calls differ in length,"
+            " so the limit is taken from their total work, not from equal waves"
         )
     fastest, fastest_s = _fastest_alone(len(answered), lanes, answered, even=even)
     kind, base_node, base_s, note = "predicted", fastest, fastest_s, ""
@@ -197,11 +199,13 @@ def _measured(job: Job, baseline: Job) -> tuple[NodeId, float] | str:
     """The baseline run's node and makespan (s), or why it can't be used."""
     nodes = {call.node for call in baseline.calls.values() if call.node is not None}
     answered = sum(call.outcome is Outcome.ANSWERED for call in baseline.calls.values())
-    if baseline.last_closed_at is None or answered != baseline.calls_total:
-        return f"the baseline job {baseline.id} has calls without an answer, so the baseline is predicted"
     if baseline.calls_total != job.calls_total:
-        return f"the baseline job {baseline.id} has {baseline.calls_total} calls, so the baseline is predicted"
-    if len(nodes) != 1:
-        return f"the baseline job {baseline.id} ran on {len(nodes)} nodes, so the baseline is predicted"
-    (node,) = nodes
-    return node, baseline.last_closed_at - baseline.opened_at - baseline.idle_s
+        flaw = f"has {baseline.calls_total} calls"
+    elif len(nodes) > 1:
+        flaw = f"ran on {len(nodes)} nodes"
+    elif baseline.last_closed_at is None or answered != baseline.calls_total:
+        flaw = "has calls without an answer"
+    else:
+        (node,) = nodes
+        return node, baseline.last_closed_at - baseline.opened_at - baseline.idle_s
+    return f"the baseline job {baseline.id} {flaw}, so the baseline is predicted"

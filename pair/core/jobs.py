@@ -58,6 +58,7 @@ class Job:
     Attributes:
         fleet: slots and name of each node that held the model while the job ran: what the wave
             limit is about.
+        fleet_version: the fleet's version when it was last noted in full.
         calls: at most `calls_limit` of them; `calls_total` counts all.
         width: most calls open at once; a chain of calls that wait for each other has width 1.
         idle_s: time inside the job with no call open, such as an agent's thinking.
@@ -73,18 +74,16 @@ class Job:
     idle_s: float = 0.0
     last_closed_at: float | None = None
     fleet: dict[NodeId, tuple[str, int]] = field(default_factory=dict)
-
     fleet_version: int = -1
 
     @property
     def running(self) -> bool:
         return self.open_calls > 0
 
-    def note_fleet(self, holders: Iterable[Replica], version: int) -> None:
+    def note_fleet(self, holders: Iterable[Replica]) -> None:
         """Take in who holds the model now; a node that joins in the middle counts for the limit
         too.
         """
-        self.fleet_version = version
         slots: dict[NodeId, int] = {}
         for replica in holders:
             node = replica.id.node

@@ -46,8 +46,8 @@ class Ledger:
             replica.in_flight += 1
             replica.peak_in_flight = max(replica.peak_in_flight, replica.in_flight)
             self.in_flight += 1
+            replica.picked = self._granted + 1
         self._granted += 1
-        replica.picked = self._granted
         lease = Lease(LeaseId(self._granted), ticket, replica, now, light)
         self._leases[lease.id] = lease
         self._by_node.setdefault(replica.id.node, {})[lease.id] = lease

@@ -27,6 +27,13 @@ def take_report(replica: Replica, report: ReplicaReport) -> None:
     replica.peak_in_flight = replica.in_flight
 
 
+def discount_refused(replica: Replica) -> None:
+    """A call of ours was turned away because the node is full: the node never counted it, so it
+    must not hide a foreign one in the next report. To be called after its lease is settled.
+    """
+    replica.peak_in_flight = max(replica.in_flight, replica.peak_in_flight - 1)
+
+
 def forget_report(replica: Replica) -> None:
     """The node has not answered: what it said of foreign work is out of date, and unknown counts
     as none.

@@ -29,6 +29,8 @@ class Node:
 
     Attributes:
         reason: why it is in its phase, in words.
+        found_addresses: of its latest record.
+        fixed_addresses: those that the user named; none for a node that was only found.
         misses: probes missed in a row; `unreachable` counts those of them that got no connection.
         probe_sent_at: when the probe under way was asked for, None without one.
         prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that
@@ -38,12 +40,12 @@ class Node:
 
     id: NodeId
     name: str
-    addresses: tuple[str, ...]
-    fixed: bool
     phase: Phase
     phase_since: float
     reason: str
     sighted_at: float
+    found_addresses: tuple[str, ...] = ()
+    fixed_addresses: tuple[str, ...] = ()
     misses: int = 0
     unreachable: int = 0
     withdrawn: bool = False
@@ -54,6 +56,16 @@ class Node:
     drain_asked: bool = False
     warnings: tuple[str, ...] = ()
     replicas: dict[tuple[EngineName, ModelName], Replica] = field(default_factory=dict)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the user named it."""
+        return bool(self.fixed_addresses)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where to try, without doubles."""
+        return tuple(dict.fromkeys((*self.found_addresses, *self.fixed_addresses)))
 
     def enter(self, phase: Phase, reason: str, now: float) -> None:
         """Change phase; the time in a phase starts anew only when it really changes."""
@@ -70,55 +82,47 @@ class Membership:
         self._limits = limits
         self.nodes: dict[NodeId, Node] = {}
 
-    def sight(self, event: NodeSighted, now: float) -> Node | None:
-        """Note a sighting; None if the table is full of nodes that have more right to their
-        place.
+    @property
+    def full(self) -> bool:
+        """Whether a new node needs another one's place."""
+        return len(self.nodes) >= self._limits.nodes_limit
+
+    def least_entitled(self) -> Node | None:
+        """The node whose place a new one may have: never answered, and sighted longest ago. None
+        if all have more right to theirs: strangers must not push out members.
         """
+        strangers = (
+            node
+            for node in self.nodes.values()
+            if node.answered_at is None and not node.fixed and node.probe_sent_at is None
+        )
+        return min(strangers, key=lambda node: node.sighted_at, default=None)
+
+    def sight(self, event: NodeSighted, now: float) -> Node:
+        """Note a sighting; the table has room."""
         node = self.nodes.get(event.node)
         if node is None:
-            if len(self.nodes) >= self._limits.nodes_limit and not self._make_room():
-                return None
-            node = Node(
-                event.node,
-                event.name,
-                event.addresses,
-                event.fixed,
-                Phase.SIGHTED,
-                now,
-                "sighted, not asked yet",
-                now,
-            )
+            node = Node(event.node, event.name, Phase.SIGHTED, now, "sighted, not asked yet", now)
             self.nodes[event.node] = node
         node.sighted_at = now
         node.withdrawn = False
-        node.fixed = node.fixed or event.fixed
-        node.addresses = tuple(
-            dict.fromkeys((*event.addresses, *(node.addresses if node.fixed else ())))
-        )
+        if event.fixed:
+            # The user may name one machine in several ways.
+            node.fixed_addresses = tuple(dict.fromkeys((*event.addresses, *node.fixed_addresses)))
+        else:
+            node.found_addresses = event.addresses
         if node.answered_at is None:
             node.name = event.name
         return node
-
-    def _make_room(self) -> bool:
-        """Drop the node that never answered and was sighted longest ago: strangers must not push
-        out members.
-        """
-        strangers = [
-            n
-            for n in self.nodes.values()
-            if n.answered_at is None and not n.fixed and n.probe_sent_at is None
-        ]
-        if not strangers:
-            return False
-        oldest = min(strangers, key=lambda node: node.sighted_at)
-        del self.nodes[oldest.id]
-        return True
 
     def report(self, node: Node, report: NodeReport, now: float) -> list[Replica]:
         """Take a report; returns the replicas that came, went, or changed their names or slots."""
         node.misses = node.unreachable = 0
         node.probe_sent_at = None
         node.answered_at = now
+        # It lives, so its record's goodbye was a hiccup, or it is not quite gone yet: from here on
+        # it is lost like any other, and not at its first slow probe.
+        node.withdrawn = False
         node.name = report.name or node.name
         node.version = report.version
         node.prompt = report.version != ""

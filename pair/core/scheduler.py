@@ -52,7 +52,7 @@ class Scheduler:
         self._promised: float | None = None
         self.membership = Membership(limits)
         self.fleet = Fleet(self.membership.nodes)
-        self.desk = Desk(limits, strategy, self.membership, self.fleet, self._alarms, now)
+        self.desk = Desk(limits, strategy, self.membership, self.fleet, self._alarms, now=now)
         self._watch = Watch(limits, self.membership, self.fleet, self.desk, self._alarms)
 
     def handle(self, event: Event, now: float) -> list[Decision]:
@@ -68,6 +68,9 @@ class Scheduler:
         if now < self.clock:
             raise BookkeepingError(f"time ran back from {self.clock} to {now}")
         self.clock = now
+        if self._promised is not None and now - self._promised > LATE_S:
+            # Seen at any event: after a sleep a probe's limit may pass before the tick is fed.
+            self._watch.woke_late(now)
         decisions: list[Decision] = []
         self.desk.out = self._watch.out = decisions
         self._take(event, now)
@@ -111,8 +114,6 @@ class Scheduler:
                 assert_never(event)
 
     def _ticked(self, now: float) -> None:
-        if self._promised is not None and now - self._promised > LATE_S:
-            self._watch.woke_late(now)
         self._promised = None
         for key in self._alarms.due(now):
             match key:
@@ -124,5 +125,7 @@ class Scheduler:
                     self._watch.probe_due(NodeId(node_id), now)
                 case ("hope", str(name)):
                     self.desk.hope_due(ModelName(name), now)
+                case ("start",):
+                    self.desk.start_due(now)
                 case _:
                     raise BookkeepingError(f"an alarm that nobody set: {key!r}")

@@ -46,10 +46,8 @@ class QueueDepth:
 
     def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
         best = min(free, key=_load_then_turn)
-        return Choice(
-            best,
-            f"shortest queue: {best.load} of {best.slots} slots used, {len(free)} free to choose from",
-        )
+        used = f"{best.load} of {best.slots} slots used"
+        return Choice(best, f"shortest queue: {used}, {len(free)} free to choose from")
 
 
 class RoundRobin:

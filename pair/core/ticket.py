@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pair.core.events import Failure, Opened
 from pair.core.ledger import Lease
 from pair.core.names import ModelName, NodeId, TicketId
+from pair.errors import BookkeepingError
 
 
 @dataclass(slots=True, eq=False)
@@ -43,10 +44,13 @@ class Ticket:
 
     @property
     def name(self) -> ModelName:
-        """The model name that it waits under; only a light ticket has none, and those never
-        wait.
+        """The model name that it waits under.
+
+        Raises:
+            BookkeepingError: it has none; only a light request may, and those never wait.
         """
-        assert self.opened.model is not None
+        if self.opened.model is None:
+            raise BookkeepingError(f"ticket {self.id} names no model and is not light")
         return self.opened.model
 
     @property

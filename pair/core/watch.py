@@ -34,8 +34,13 @@ class Watch:
 
     def sighted(self, event: NodeSighted, now: float) -> None:
         """A new or lost node is asked at once; one that answers already is asked in its turn."""
+        if event.node not in self._membership.nodes and self._membership.full:
+            stranger = self._membership.least_entitled()
+            if stranger is None:
+                return
+            self._forget(stranger)
         node = self._membership.sight(event, now)
-        if node is not None and node.phase in (Phase.SIGHTED, Phase.LOST):
+        if node.phase in (Phase.SIGHTED, Phase.LOST):
             self._probe(node, now)
 
     def withdrawn(self, event: NodeWithdrawn, now: float) -> None:
@@ -49,14 +54,14 @@ class Watch:
 
     def identified(self, event: NodeIdentified, now: float) -> None:
         """The user's URL turned out to be a known kind of node: keep one entry, under the lasting
-        id.
-
-        The provisional entry never reported anything under its own id, so it holds no replica and
-        no lease.
+        id. What the other entry held (only if a bare engine answered there before) is lost with it.
         """
-        stand_in = self._membership.nodes.pop(event.node, None)
+        stand_in = self._membership.nodes.get(event.node)
         if stand_in is not None:
-            self._alarms.cancel(("probe", event.node))
+            stand_in.enter(Phase.LOST, f"it is known as {event.really}", now)
+            self._desk.lose(stand_in, now)
+            self._look_again(stand_in, now)
+            self._forget(stand_in)
             addresses, fixed = stand_in.addresses, stand_in.fixed
             self.sighted(NodeSighted(event.really, stand_in.name, addresses, fixed), now)
 
@@ -97,8 +102,9 @@ class Watch:
         node = self._membership.nodes.get(node_id)
         if node is not None:
             node.drain_asked = True
-            node.enter(Phase.DRAINING, "the user asked it to finish", now)
-            self._look_again(node, now)
+            if node.phase in (Phase.READY, Phase.LOADING):
+                node.enter(Phase.DRAINING, "the user asked it to finish", now)
+                self._look_again(node, now)
 
     def woke_late(self, now: float) -> None:
         """This machine slept or stalled: probes that are under way prove nothing."""
@@ -110,11 +116,15 @@ class Watch:
         if node is None:
             return
         if self._membership.forgettable(node, now):
-            del self._membership.nodes[node_id]
-            for replica in node.replicas.values():
-                self._fleet.index(replica)
+            self._forget(node)
         else:
             self._probe(node, now)
+
+    def _forget(self, node: Node) -> None:
+        del self._membership.nodes[node.id]
+        self._alarms.cancel(("probe", node.id))
+        for replica in node.replicas.values():
+            self._fleet.index(replica)
 
     def _look_again(self, node: Node, now: float) -> None:
         self._fleet.version += 1

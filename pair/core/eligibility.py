@@ -1,0 +1,60 @@
+"""Which replicas a ticket may go to: its pin, and the nodes that have failed it.
+
+Apart from the desk because these are questions only: nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pair.core.fleet import Fleet
+from pair.core.membership import Node
+from pair.core.names import ModelName, Phase
+from pair.core.replica import Replica
+from pair.core.ticket import Ticket
+
+
+def allowed(ticket: Ticket, replicas: Collection[Replica], fleet: Fleet) -> Collection[Replica]:
+    """Those of `replicas` that a ticket may go to: its pin, and no node that has failed it unless
+    nothing else could serve it.
+    """
+    if ticket.anywhere:
+        return replicas
+    pinned = [replica for replica in replicas if ticket.pin in (None, replica.id.node)]
+    fresh = [replica for replica in pinned if replica.id.node not in ticket.avoided]
+    return pinned if not fresh and not has_fresh(ticket, fleet) else fresh
+
+
+def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
+    """Whether a node that has not failed this ticket is up, or may be up again in a moment. One
+    that still loads does not count: it may take minutes, and those who have failed may be well by
+    then.
+    """
+    return any(
+        fleet.at_hand(replica)
+        and replica.id.node not in ticket.avoided
+        and ticket.pin in (None, replica.id.node)
+        for replica in fleet.holders(ticket.opened.model)
+    )
+
+
+def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:
+    """Those that could answer a light request now: no free slot is needed, and no node is asked
+    twice.
+    """
+    return [
+        replica
+        for replica in fleet.holders(ticket.opened.model)
+        if fleet.ready(replica)
+        and ticket.pin in (None, replica.id.node)
+        and replica.id.node not in ticket.avoided
+    ]
+
+
+def pin_holds(node: Node, model: ModelName | None, fleet: Fleet) -> bool:
+    """Whether waiting for this node makes sense to a ticket that insists on it."""
+    if model is None:
+        return node.phase is Phase.READY
+    return any(
+        replica.id.node == node.id and fleet.hopeful(replica) for replica in fleet.holders(model)
+    )
