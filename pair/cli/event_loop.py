@@ -10,7 +10,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
 from pair.cli import exit_codes
@@ -62,19 +64,33 @@ async def _under_signals(program: Program) -> int:
         else:
             os._exit(exit_codes.of_signal(number))
 
+    with _heeded(heard):
+        try:
+            return await program(stop)
+        except asyncio.CancelledError:
+            if len(seen) < 2:
+                raise
+            return exit_codes.of_signal(seen[1])
+
+
+@contextmanager
+def _heeded(heard: Callable[[int], None]) -> Iterator[None]:
+    """Let the running loop call `heard` with each signal's number; afterwards all is as before."""
     loop = asyncio.get_running_loop()
 
-    def heard_from_a_signal(number: int) -> None:
+    def from_a_signal(number: int, _frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(heard, number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
         try:
             loop.add_signal_handler(number, heard, number)
         except NotImplementedError:  # Windows
-            signal.signal(number, lambda n, _frame: heard_from_a_signal(n))
+            signal.signal(number, from_a_signal)
     try:
-        return await program(stop)
-    except asyncio.CancelledError:
-        if len(seen) < 2:
-            raise
-        return exit_codes.of_signal(seen[1])
+        yield
+    finally:
+        for number, handler in before.items():
+            if sys.platform != "win32":
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler)

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import signal
+
+from pair.cli import exit_codes
+
+
+def test_a_signals_code_is_what_shells_expect() -> None:
+    assert exit_codes.of_signal(signal.SIGINT) == exit_codes.INTERRUPTED
+    assert exit_codes.of_signal(signal.SIGTERM) == 143

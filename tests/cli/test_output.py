@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from rich.text import Text
+
+from pair.cli.output import log_tickets, log_to_stderr, say, show, show_json, warn
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """Leave the test process's logging as it was."""
+    root, own = logging.getLogger(), logging.getLogger("pair")
+    before = (list(root.handlers), root.level, own.level)
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    own.setLevel(before[2])
+
+
+def test_the_answer_goes_to_stdout_and_what_is_said_about_it_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(Text("a table"))
+    say("a line")
+    warn("a sentence")
+    out, err = capsys.readouterr()
+    assert out == "a table\na line\n"
+    assert err == "pair: a sentence\n"
+
+
+def test_json_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"name": "Küche", "share": 0.1 + 0.2, "none": None, "list": [1, 2]}
+    show_json(document)
+    out = capsys.readouterr().out
+    assert json.loads(out) == document
+    assert "Küche" in out
+
+
+@pytest.mark.parametrize(
+    ("debug", "tickets", "level"),
+    [
+        (False, False, logging.WARNING),
+        (False, True, logging.INFO),
+        (True, True, logging.DEBUG),
+    ],
+)
+def test_only_commands_that_serve_log_tickets(debug: bool, tickets: bool, level: int) -> None:
+    root, own = logging.getLogger(), logging.getLogger("pair")
+    root.handlers.clear()
+    own.setLevel(logging.NOTSET)
+    log_to_stderr(debug=debug)
+    if tickets:
+        log_tickets()
+    assert logging.getLogger("pair.proxy.forward").getEffectiveLevel() == level
+    assert logging.getLogger("zeroconf").getEffectiveLevel() == logging.WARNING
