@@ -16,7 +16,9 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from pair.core.strategies import STRATEGIES
-from pair.errors import SettingsError
+from pair.discovery.fixed_list import base_url
+from pair.errors import SettingsError, UnusableAddress
+from pair.relay.addresses import parse_address
 from pair.settings import FixedNode, Settings
 
 NODES: Final = "nodes"
@@ -167,9 +169,10 @@ def _number(kind: type[int] | type[float], knob: Knob, value: Any) -> int | floa
 
 
 def _address(text: str) -> str:
-    found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+(%\w+)?\]|[^\[\]:\s/]+):(\d{1,5})", text)
-    if found is None or int(found[3]) > 65535:
-        raise SettingsError(f"is {text!r}; right is HOST:PORT such as 127.0.0.1:7247 or [::1]:7247")
+    try:
+        parse_address(text)
+    except UnusableAddress as fault:
+        raise SettingsError(f"is wrong: {fault}; such as 127.0.0.1:7247 or [::1]:7247") from None
     return text
 
 
@@ -213,4 +216,7 @@ def _fixed_node(value: Any) -> FixedNode:
         raise SettingsError(f"has slots {slots!r}; right is a whole number, 0 to ask the engine")
     if not isinstance(name, str):
         raise SettingsError(f"has the name {name!r}; right is text")
-    return FixedNode(url=_url(url), slots=slots, name=name)
+    try:
+        return FixedNode(url=base_url(url), slots=slots, name=name)
+    except SettingsError as fault:
+        raise SettingsError(f"is wrong: {fault}") from None

@@ -26,8 +26,8 @@ from pair.settings import FixedNode
         ("node.listen", "[fe80::1%eth0]:7248", "[fe80::1%eth0]:7248"),
         ("node.engines", ["http://127.0.0.1:9000/"], ("http://127.0.0.1:9000",)),
         ("node.name", "the attic", "the attic"),
-        ("nodes", "http://a:1,slots=2,name=x http://b", (
-            FixedNode("http://a:1", 2, "x"), FixedNode("http://b"),
+        ("nodes", "http://a:1/v1,slots=2,name=x b", (
+            FixedNode("http://a:1", 2, "x"), FixedNode("http://b:7248"),
         )),
         ("nodes", [{"url": "http://a:1", "slots": 3}], (FixedNode("http://a:1", 3),)),
         ("nodes", [FixedNode("http://a:1")], (FixedNode("http://a:1"),)),
@@ -54,9 +54,9 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("proxy.strategy", "queue-depht", "the nearest one is queue-depth; there are"),
         ("proxy.strategy", 3, "right is text"),
         ("proxy.listen", 7247, "right is a list"),
-        ("proxy.listen", "7247", "right is HOST:PORT such as 127.0.0.1:7247"),
-        ("proxy.listen", ["127.0.0.1:70000"], "right is HOST:PORT"),
-        ("proxy.listen", ["::1:7247"], "right is HOST:PORT"),
+        ("proxy.listen", "7247", "'7247' is not an address: it takes NAME:PORT"),
+        ("proxy.listen", ["127.0.0.1:70000"], "'127.0.0.1:70000' is not an address"),
+        ("proxy.listen", ["::1:7247"], "such as 127.0.0.1:7247 or [::1]:7247"),
         ("node.engines", ["127.0.0.1:11434"], "right is a URL such as http://"),
         ("node.engines", ["http://"], "right is a URL"),
         ("node.engines", ["http://[::1"], "right is a URL"),
@@ -66,6 +66,7 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("nodes", [{"slots": 1}], "an entry without a url"),
         ("nodes", [{"url": "http://a", "name": 7}], "has the name 7; right is text"),
         ("nodes", [{"url": "http://a", "slots": True}], "right is a whole number"),
+        ("nodes", "https://a:1", "nodes is wrong: the node 'https://a:1' asks for https"),
         ("nodes", [3], "right is a table with url, slots and name"),
     ],
 )

@@ -48,7 +48,7 @@ def test_what_is_set_survives_and_what_is_unset_is_the_default_again(
         (["proxy.stratgy", "x"], "proxy.stratgy is not a setting; the nearest one is"),
         (["queue.limit", "many"], "queue.limit is 'many'; right is a whole number of tickets"),
         (["queue.limit", "1", "2"], "queue.limit takes one value, not 2"),
-        (["proxy.listen", "everywhere"], "proxy.listen is 'everywhere'; right is HOST:PORT"),
+        (["proxy.listen", "everywhere"], "proxy.listen is wrong: 'everywhere' is not an address"),
     ],
 )
 def test_a_wrong_value_changes_nothing(
