@@ -1,18 +1,59 @@
-"""Bytes of request bodies that may be held in memory over all clients; beyond it the next upload waits its turn."""
+"""Bytes of request bodies that may be held in memory over all clients; beyond it the next upload
+waits its turn.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+
 
 class BodyBudget:
-    """A fixed number of bytes, reserved whole, first come first served: nobody holds some while waiting for more."""
+    """A fixed number of bytes. Each body reserves once and whole, so nobody holds some while
+    waiting for more.
+    """
 
     def __init__(self, total_bytes: int) -> None:
-        raise NotImplementedError
+        self._total_bytes = total_bytes
+        self._free_bytes = total_bytes
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def reserve(self, amount_bytes: int) -> None:
-        """Wait until that many are free, and take them; more than the total counts as the total."""
-        raise NotImplementedError
+    @property
+    def free_bytes(self) -> int:
+        """What nobody holds."""
+        return self._free_bytes
+
+    async def reserve(self, amount_bytes: int) -> int:
+        """Wait, first come first served, until that many are free, and take them.
+
+        Returns what was taken and is to be given back: a body above the total is let in when it is
+        alone.
+        """
+        amount_bytes = min(amount_bytes, self._total_bytes)
+        if not self._waiting and amount_bytes <= self._free_bytes:
+            self._free_bytes -= amount_bytes
+            return amount_bytes
+        turn = asyncio.get_running_loop().create_future()
+        entry = (amount_bytes, turn)
+        self._waiting.append(entry)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back(amount_bytes)
+            else:
+                self._waiting.remove(entry)
+                self._let_in()
+            raise
+        return amount_bytes
 
     def give_back(self, amount_bytes: int) -> None:
-        """What `reserve` took."""
-        raise NotImplementedError
+        """What `reserve` returned, or a part of it that turned out not to be needed."""
+        self._free_bytes += amount_bytes
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._free_bytes:
+            amount_bytes, turn = self._waiting.popleft()
+            self._free_bytes -= amount_bytes
+            turn.set_result(None)

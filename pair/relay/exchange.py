@@ -1,57 +1,250 @@
-"""One request of a client and the answer to it: what a handler (the proxy's or the node's) holds in its hands."""
+"""One request of a client and the answer to it: what a handler (the proxy's or the node's) holds
+in its hands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import Protocol
 
-from pair.relay.heads import AnswerHead, Header, RequestHead
+from pair.errors import BookkeepingError
+from pair.relay.heads import AnswerHead, Header, RequestHead, answer_bytes, trailer_bytes
+from pair.relay.request_body import RequestBody
+
+# An unread rest of a request that is taken and thrown away so that the connection can be kept; a
+# longer one costs more than a new connection.
+DISCARDED_REST_BYTES = 64 * 1024
+
+_REASONS = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
+
+
+class Wire(Protocol):
+    """What an exchange needs of the connection that it came by."""
+
+    def write(self, piece: bytes) -> None:
+        """To the client, now; into nothing once the client has left."""
+
+    def answered(self, *, keep: bool) -> None:
+        """The answer is whole; the connection is kept for another request, or closed when all has
+        left.
+        """
+
+    def cut(self, *, flush: bool) -> None:
+        """End the connection in the middle of an answer, with or without what is still to leave."""
+
+
+class Source(Protocol):
+    """Where the pieces of an answer come from, and can be asked to pause."""
+
+    def throttle(self, paused: bool) -> None:
+        """No more pieces for now, or again."""
+
+
+class _Framing(Enum):
+    """How the client finds the end of the body."""
+
+    NONE = auto()  # no body, whatever the head says (HEAD, 204, 304)
+    LENGTH = auto()
+    CHUNKED = auto()
+    CLOSE = auto()
 
 
 class Exchange:
-    """Handed to the front's `serve`, which answers it exactly once: whole (`answer`) or in pieces (`begin`, `send`, `finish`).
+    """Handed to the front's `serve`, which answers it exactly once: whole (`answer`) or in pieces
+    (`begin`, `send`, `finish`).
 
-    When the client hangs up before the answer is whole, the serving task is cancelled with `client_left` set. After
-    `finish` or `answer` a hang-up is no longer the exchange's business.
+    When the client hangs up before the answer is whole, the serving task is cancelled with
+    `client_left` set. After `finish`, `answer` or `cut` a hang-up is no longer the exchange's
+    business.
 
     Attributes:
         client: who asks, as text for people.
         accepted_at: loop time at which the head was whole.
         begun: something of the answer has been committed to; no other answer is possible.
+        over: the answer is whole, or cut.
         client_left: the client hung up first.
     """
 
-    head: RequestHead
-    client: str
-    accepted_at: float
-    begun: bool
-    client_left: bool
+    __slots__ = (
+        "_body_left_bytes",
+        "_framing",
+        "_head_bytes",
+        "_keep",
+        "_source",
+        "_throttled",
+        "_wire",
+        "accepted_at",
+        "begun",
+        "body",
+        "client",
+        "client_left",
+        "head",
+        "over",
+    )
+
+    def __init__(
+        self, head: RequestHead, body: RequestBody, wire: Wire, client: str, accepted_at: float
+    ) -> None:
+        self.head = head
+        self.body = body
+        self.client = client
+        self.accepted_at = accepted_at
+        self.begun = False
+        self.over = False
+        self.client_left = False
+        self._wire = wire
+        self._framing = _Framing.NONE
+        self._head_bytes = b""
+        self._body_left_bytes = 0
+        self._keep = head.keep_alive
+        self._source: Source | None = None
+        self._throttled = False
 
     async def read_body(self, limit_bytes: int) -> list[bytes]:
-        """The request's body, whole, in the pieces in which it came; sends `100 Continue` if the client waits for it.
+        """The request's body, whole, in the pieces in which it came; sends `100 Continue` if the
+        client waits for it.
 
-        Held against the front's budget of buffered bytes until the exchange is over; when that is spent, waits.
+        Held against the front's budget of buffered bytes until the exchange is over; when that is
+        spent, waits.
 
         Raises:
-            RequestFault: 413 when it is longer than `limit_bytes`, told before reading where the length is known.
+            RequestFault: 413 when it is longer than `limit_bytes`, told before reading where the
+                length is known; 400 when what comes is no body.
         """
-        raise NotImplementedError
+        return await self.body.read(limit_bytes)
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """A whole answer of our own; length and connection headers are added."""
-        raise NotImplementedError
+        head = AnswerHead(
+            status=status,
+            reason=_REASONS.get(status, b""),
+            minor_version=1,
+            headers=[*headers, (b"Content-Length", b"%d" % len(body))],
+            named={},
+            content_length=len(body),
+            chunked=False,
+            keep_alive=True,
+        )
+        self.begin(head)
+        self.finish(body)
+
+    @property
+    def open_ended(self) -> bool:
+        """The answer has begun and its length is not fixed, so that pieces of ours can follow the
+        upstream's.
+        """
+        return self.begun and not self.over and self._framing in {_Framing.CHUNKED, _Framing.CLOSE}
 
     def begin(self, head: AnswerHead, add: Sequence[Header] = ()) -> None:
-        """Commit to this answer. Its head leaves in one write with what `send` or `finish` is called with next."""
-        raise NotImplementedError
+        """Commit to this answer. Its head leaves in one write with what `send` or `finish` is
+        called with next.
+        """
+        if self.begun:
+            raise BookkeepingError("an exchange was answered twice")
+        self.begun = True
+        keep_length = True
+        framing = b""
+        if self.head.method == b"HEAD" or head.status in {204, 304}:
+            keep_length = head.status != 204
+        elif head.content_length is not None:
+            self._framing = _Framing.LENGTH
+            self._body_left_bytes = head.content_length
+        elif self.head.minor_version == 1:
+            self._framing = _Framing.CHUNKED
+            framing = b"Transfer-Encoding: chunked\r\n"
+        else:
+            self._framing = _Framing.CLOSE
+            self._keep = False
+        if self._keep and not self._rest_is_small():
+            self._keep = False
+        if not self._keep:
+            framing += b"Connection: close\r\n"
+        elif self.head.minor_version == 0:
+            framing += b"Connection: keep-alive\r\n"
+        self._head_bytes = answer_bytes(head, framing=framing, keep_length=keep_length, add=add)
 
     def send(self, piece: bytes) -> None:
-        """Write this piece of the body now. `b""` writes the head alone."""
-        raise NotImplementedError
+        """Write this piece of the body now; `b""` writes the head alone."""
+        if self.client_left:
+            return
+        if framed := self._take_head() + self._framed(piece):
+            self._wire.write(framed)
 
     def finish(self, piece: bytes = b"", trailers: Sequence[Header] = ()) -> None:
         """The answer is whole with this last piece."""
-        raise NotImplementedError
+        if self.client_left:
+            return
+        framed = self._take_head() + self._framed(piece)
+        if self._framing is _Framing.CHUNKED:
+            framed += b"0\r\n%b\r\n" % trailer_bytes(trailers)
+        elif self._body_left_bytes:
+            self.cut()
+            raise BookkeepingError("an answer was finished before its length")
+        if framed:
+            self._wire.write(framed)
+        self.over = True
+        self._wire.answered(keep=self._keep)
 
     def cut(self) -> None:
-        """End the connection in a way that no client can take for the end of an answer; what was sent still gets there."""
-        raise NotImplementedError
+        """End the connection in a way that no client can take for the end of an answer. Does
+        nothing when it is over.
+
+        What was sent still gets there, save where the end of the connection would be the end of
+        the body.
+        """
+        if not self.over:
+            self.over = True
+            self._wire.cut(flush=self.begun and self._framing is not _Framing.CLOSE)
+
+    def close_after(self) -> None:
+        """The connection is not kept beyond this answer, whatever its head has said."""
+        self._keep = False
+
+    def feed_from(self, source: Source | None) -> None:
+        """From now on this is where the pieces come from, to be paused while the client does not
+        take them.
+        """
+        self._source = source
+        if source is not None and self._throttled:
+            source.throttle(True)
+
+    def throttle(self, paused: bool) -> None:
+        """The client's connection has taken in as much as it may, or has room again."""
+        self._throttled = paused
+        if self._source is not None:
+            self._source.throttle(paused)
+
+    def _rest_is_small(self) -> bool:
+        """The rest of the request, if any is still to come, will come and is short."""
+        if self.body.whole:
+            return True
+        length = self.head.content_length
+        return (
+            length is not None and length <= DISCARDED_REST_BYTES and not self.head.expects_continue
+        )
+
+    def _take_head(self) -> bytes:
+        head, self._head_bytes = self._head_bytes, b""
+        return head
+
+    def _framed(self, piece: bytes) -> bytes:
+        if self.over or not self.begun:
+            raise BookkeepingError("a piece of an answer was sent outside of it")
+        if not piece or self._framing is _Framing.NONE:
+            return b""
+        if self._framing is _Framing.CHUNKED:
+            return b"%x\r\n%b\r\n" % (len(piece), piece)
+        if self._framing is _Framing.LENGTH:
+            self._body_left_bytes -= len(piece)
+            if self._body_left_bytes < 0:
+                self.cut()
+                raise BookkeepingError("an answer was longer than its length")
+        return piece
+
+
+def plain_answer(exchange: Exchange, status: int, sentence: str) -> None:
+    """Answer with one sentence of text, for where no dialect is known."""
+    headers = [(b"Content-Type", b"text/plain; charset=utf-8")]
+    exchange.answer(status, headers, sentence.encode() + b"\n")

@@ -1,15 +1,35 @@
-"""Where clients connect: listening sockets, one task per exchange in one TaskGroup, and the orderly end of them all."""
+"""Where clients connect: listening sockets, one task per exchange in one TaskGroup, and the
+orderly end of them all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import errno
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from pair.relay.exchange import Exchange
+from pair.errors import UnusableAddress
+from pair.relay.addresses import Address, TcpAddress, UnixAddress, parse_address
+from pair.relay.body_budget import BodyBudget
+from pair.relay.client_connection import ClientConnection, Frontage, Serve
 from pair.relay.limits import FrontLimits
+from pair.relay.sweep import Sweep
 
-Serve = Callable[[Exchange], Awaitable[None]]
+# Connections that the kernel keeps until we accept them: a fan-out of agents opens some hundred at
+# once.
+BACKLOG = 1024
+# For what was written to leave once everything has ended.
+LAST_WORDS_S = 1.0
+
+_WHY = {
+    errno.EADDRINUSE: "it is in use",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "that is not allowed",
+    errno.EPERM: "that is not allowed",
+    errno.ENOENT: "its folder does not exist",
+}
 
 
 class Front:
@@ -19,15 +39,38 @@ class Front:
     """
 
     def __init__(self, serve: Serve, limits: FrontLimits) -> None:
-        raise NotImplementedError
+        self._frontage = Frontage(
+            serve=serve,
+            limits=limits,
+            tasks=asyncio.TaskGroup(),
+            budget=BodyBudget(limits.buffered_limit_bytes),
+            sweep=Sweep(),
+        )
+        self._stack = AsyncExitStack()
+        self._listening: list[asyncio.AbstractServer] = []
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._frontage.connections)
 
     async def __aenter__(self) -> Self:
-        raise NotImplementedError
+        await self._stack.enter_async_context(self._frontage.tasks)
+        return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        raise NotImplementedError
+        self._stop_accepting()
+        self._stop_connections()
+        try:
+            await self._stack.__aexit__(kind, error, trace)
+            await self._closed(LAST_WORDS_S)
+        finally:
+            self._stop_connections()
 
     async def open(self, address: str) -> str:
         """Listen there as well and return the address with the port that it became (for port 0).
@@ -35,8 +78,58 @@ class Front:
         Raises:
             UnusableAddress: in use, not ours, not allowed or not an address; names it.
         """
-        raise NotImplementedError
+        where = parse_address(address)
+        try:
+            listening = await self._listen(where)
+        except OSError as error:
+            # asyncio words its own text around the number, uvloop and name resolution theirs.
+            why = _WHY.get(error.errno or 0, error.strerror or str(error))
+            raise UnusableAddress(f"cannot listen on {where}: {why}") from error
+        self._listening.append(listening)
+        if isinstance(where, UnixAddress):
+            return where.path
+        return str(TcpAddress(where.name, listening.sockets[0].getsockname()[1]))
 
     async def drain(self, limit_s: float) -> None:
-        """Stop accepting, close idle connections, let running exchanges end for `limit_s`, then cancel them."""
-        raise NotImplementedError
+        """Stop accepting, close idle connections, let running exchanges end for `limit_s`, then
+        cancel them.
+        """
+        self._stop_accepting()
+        self._frontage.draining = True
+        for connection in tuple(self._frontage.connections):
+            connection.wind_up()
+        if not await self._closed(limit_s):
+            self._stop_connections()
+            await self._closed(LAST_WORDS_S)
+
+    async def _listen(self, where: Address) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        if isinstance(where, UnixAddress):
+            return await loop.create_unix_server(self._connection, where.path, backlog=BACKLOG)
+        return await loop.create_server(
+            self._connection, where.name, where.port, backlog=BACKLOG, reuse_address=True
+        )
+
+    def _connection(self) -> ClientConnection:
+        return ClientConnection(self._frontage)
+
+    def _stop_accepting(self) -> None:
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    def _stop_connections(self) -> None:
+        for connection in tuple(self._frontage.connections):
+            connection.stop()
+
+    async def _closed(self, limit_s: float) -> bool:
+        """Whether all connections have ended, waiting that long for it."""
+        if not self._frontage.connections:
+            return True
+        self._frontage.all_closed.clear()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._frontage.all_closed.wait()
+        except TimeoutError:
+            return False
+        return True

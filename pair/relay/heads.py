@@ -1,7 +1,7 @@
 """Heads of requests and answers as values, and how they are rewritten on the way through.
 
-The one place that lists the headers which do not pass (invariant I10): everything else, order, case and duplicates included,
-goes on as it came. Pure: bytes and values only.
+The one place that lists the headers which do not pass (invariant I10): everything else goes on as
+it came, order, case and duplicates included. Pure: bytes and values only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,23 @@ from dataclasses import dataclass
 
 Header = tuple[bytes, bytes]
 
+# About one connection and not about the message (RFC 9110, 7.6.1), in either direction; so are
+# those that `Connection` names and all of `proxy-*`.
+_OF_ONE_CONNECTION = frozenset(
+    {b"connection", b"keep-alive", b"te", b"transfer-encoding", b"upgrade"}
+)
+# Of a request besides: what we say ourselves (`Host` and the length), what was between the client
+# and us (`Expect`), and trailers, which a body sent with its length cannot have.
+_REQUEST_STOPS = _OF_ONE_CONNECTION | {b"host", b"content-length", b"expect", b"trailer"}
+_REQUEST_STOPS_BY_PREFIX = (b"proxy-", b"x-pair-")
+_ANSWER_STOPS_BY_PREFIX = b"proxy-"
+
+_NOTHING: frozenset[bytes] = frozenset()
+_PLAIN_CONNECTION = frozenset({b"keep-alive", b"Keep-Alive", b"close"})
+# Values of ours may quote what strangers say (a node's name), which must not become a line of its
+# own.
+_CONTROL_TO_SPACE = bytes(32 if byte < 32 or byte == 127 else byte for byte in range(256))
+
 
 @dataclass(slots=True)
 class RequestHead:
@@ -19,11 +36,12 @@ class RequestHead:
     Attributes:
         target: in origin form (`/v1/models?x=1`, or `*`); percent-encoding untouched.
         headers: as they came.
-        named: the first value of each header by its lower-case name.
+        named: the first value of each header by its lower-case name; of `connection` all, with
+            commas.
         keep_alive: the client wants the connection kept.
         content_length: None without one.
         expects_continue: the client waits for `100 Continue` before it sends its body.
-        upgrade: the client asks for another protocol (`Upgrade`).
+        upgrade: the client asks for another protocol.
     """
 
     method: bytes
@@ -47,7 +65,9 @@ class AnswerHead:
     """An answer without its body.
 
     Attributes:
-        content_length: None without one (chunked, or the end of the connection is the end of the body).
+        headers, named: see `RequestHead`.
+        content_length: None without one (chunked, or the end of the connection is the end of the
+            body).
         keep_alive: the upstream keeps its connection.
     """
 
@@ -65,6 +85,18 @@ class AnswerHead:
         return self.named.get(name)
 
 
+def first_values(headers: Sequence[Header]) -> dict[bytes, bytes]:
+    """The field `named` of a head."""
+    named: dict[bytes, bytes] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower not in named:
+            named[lower] = value.rstrip()
+        elif lower == b"connection":
+            named[lower] += b"," + value
+    return named
+
+
 def request_bytes(
     head: RequestHead,
     *,
@@ -74,13 +106,76 @@ def request_bytes(
     add: Sequence[Header] = (),
     target: bytes | None = None,
 ) -> bytes:
-    """The head to send upstream, blank line included.
+    """The head to send upstream, its blank line included.
 
     Args:
         authority: the `Host` there (engines check it), `pool.authority`.
-        body_length: of the whole body, which is always sent with a length: some engines cannot read chunks.
+        body_length: of the whole body, which is always sent with its length: some engines cannot
+            read chunks.
         drop: lower-case names that do not pass besides the hop-by-hop ones and `x-pair-*`.
         add: headers of ours, `x-pair-*` included.
         target: instead of the client's.
     """
-    raise NotImplementedError
+    parts = [head.method, b" ", target or head.target, b" HTTP/1.1\r\nHost: ", authority, b"\r\n"]
+    named_by_connection = _named_by_connection(head.named)
+    for name, value in head.headers:
+        lower = name.lower()
+        if (
+            lower in _REQUEST_STOPS
+            or lower.startswith(_REQUEST_STOPS_BY_PREFIX)
+            or lower in drop
+            or lower in named_by_connection
+        ):
+            continue
+        parts += (name, b": ", value, b"\r\n")
+    if body_length or head.content_length is not None or head.chunked:
+        parts.append(b"Content-Length: %d\r\n" % body_length)
+    for name, value in add:
+        parts += (name, b": ", value.translate(_CONTROL_TO_SPACE), b"\r\n")
+    parts.append(b"\r\n")
+    return b"".join(parts)
+
+
+def answer_bytes(
+    head: AnswerHead, *, framing: bytes, keep_length: bool, add: Sequence[Header] = ()
+) -> bytes:
+    """The head to send to the client, its blank line included.
+
+    Args:
+        framing: whole header lines that say how this connection carries the body, and whether it
+            stays.
+        keep_length: `Content-Length` passes.
+        add: headers of ours.
+    """
+    reason = head.reason.translate(_CONTROL_TO_SPACE)
+    parts = [b"HTTP/1.1 %d %b\r\n" % (head.status, reason)]
+    named_by_connection = _named_by_connection(head.named)
+    for name, value in head.headers:
+        lower = name.lower()
+        if (
+            lower in _OF_ONE_CONNECTION
+            or lower in named_by_connection
+            or lower.startswith(_ANSWER_STOPS_BY_PREFIX)
+            or (lower == b"content-length" and not keep_length)
+        ):
+            continue
+        parts += (name, b": ", value, b"\r\n")
+    for name, value in add:
+        parts += (name, b": ", value.translate(_CONTROL_TO_SPACE), b"\r\n")
+    parts += (framing, b"\r\n")
+    return b"".join(parts)
+
+
+def trailer_bytes(trailers: Sequence[Header]) -> bytes:
+    """The lines of a chunked body's trailer section, without its blank line."""
+    return b"".join(
+        b"%b: %b\r\n" % (name, value.translate(_CONTROL_TO_SPACE)) for name, value in trailers
+    )
+
+
+def _named_by_connection(named: dict[bytes, bytes]) -> frozenset[bytes]:
+    """The lower-case names that the message's own `Connection` header keeps to one connection."""
+    value = named.get(b"connection")
+    if value is None or value in _PLAIN_CONNECTION:
+        return _NOTHING
+    return frozenset(token.strip().lower() for token in value.split(b","))

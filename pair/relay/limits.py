@@ -1,4 +1,5 @@
-"""What the relay may use up, handed in by the layers above: no number here, so that each has one home (settings).
+"""What the relay may use up, handed in by the layers above: no number here, so that each has one
+home (settings).
 
 Names are those of the settings they are filled from.
 """

@@ -1,8 +1,14 @@
-"""Time limits without a timer per request: everything with a limit is looked at about once a second."""
+"""Time limits without a timer per request: everything with a limit is looked at about once a
+second.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
+
+# Limits are seconds and more, so this much late does not matter.
+INTERVAL_S = 1.0
 
 
 class Swept(Protocol):
@@ -15,10 +21,26 @@ class Swept(Protocol):
 class Sweep:
     """Runs one timer while there is anything to look at."""
 
+    def __init__(self) -> None:
+        self._swept: set[Swept] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
     def add(self, swept: Swept) -> None:
         """Look at it from now on; must be called under a running loop."""
-        raise NotImplementedError
+        self._swept.add(swept)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._run)
 
     def discard(self, swept: Swept) -> None:
         """Do not look at it any more."""
-        raise NotImplementedError
+        self._swept.discard(swept)
+        if not self._swept and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(INTERVAL_S, self._run)
+        now = loop.time()
+        for swept in tuple(self._swept):
+            swept.sweep(now)

@@ -1,45 +1,170 @@
-"""One connection to a node or engine: asks one question at a time and hands the answer's bytes on as they come."""
+"""One connection to a node or engine: sends one question at a time and passes what comes to that
+question's answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Protocol, cast
 
-from pair.relay.heads import AnswerHead
+from pair.errors import BookkeepingError
+from pair.relay.sockets import WRITE_HIGH_BYTES, tune
+from pair.relay.upstream_answer import UpstreamAnswer
 
 
-class UpstreamConnection:
-    """Comes from an `UpstreamPool` and goes back there by `release`.
+class Shelf(Protocol):
+    """Where a connection belongs while nobody uses it: its pool.
+
+    Attributes:
+        name: of the upstream, for messages.
+    """
+
+    name: str
+    head_limit_bytes: int
+    last_byte_at: float | None
+
+    def keep(self, connection: UpstreamConnection) -> bool:
+        """Take it back; False if there is no room."""
+
+    def drop(self, connection: UpstreamConnection) -> None:
+        """It has ended; does nothing if it was not there."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """Made by its pool.
 
     Attributes:
         reused: it has answered before.
+        idle_since: loop time at which its last answer was released.
     """
 
-    reused: bool
+    _transport: asyncio.Transport
 
-    async def ask(self, head: bytes, body: Sequence[bytes]) -> AnswerHead:
-        """Send a request and wait for the head of its final answer (1xx are skipped).
+    def __init__(self, shelf: Shelf) -> None:
+        self.reused = False
+        self.idle_since = 0.0
+        self._shelf = shelf
+        self._loop = asyncio.get_running_loop()
+        self._answer: UpstreamAnswer | None = None
+        self._unsent: Iterator[bytes] | None = None
+        self._sent_whole = True
+        self._write_paused = False
+        self._read_paused = False
+        self._closed_by_upstream = False
 
-        An answer that comes before the whole body was sent is taken, and the rest of the body is not sent.
+    @property
+    def usable(self) -> bool:
+        """It can be asked, as far as is known here."""
+        return self._answer is None and not self._transport.is_closing()
 
-        Raises:
-            LostUpstream: closed or reset before a head.
-            GarbledAnswer: not HTTP, or a head above the limit.
+    def ask(self, head: bytes, body: Sequence[bytes]) -> UpstreamAnswer:
+        """Send a request; a body that is larger than the write buffer goes piece by piece as the
+        upstream takes it.
         """
-        raise NotImplementedError
+        if self._answer is not None:
+            raise BookkeepingError(
+                "a connection was asked a second time before its answer was released"
+            )
+        shelf = self._shelf
+        answer = self._answer = UpstreamAnswer(
+            self,
+            name=shelf.name,
+            reused=self.reused,
+            head_limit_bytes=shelf.head_limit_bytes,
+            bodyless=head.startswith(b"HEAD "),
+        )
+        if self._transport.is_closing():
+            answer.ended(clean=False, how="had closed the connection")
+        elif sum(map(len, body)) <= WRITE_HIGH_BYTES:
+            self._transport.write(b"".join((head, *body)))
+        else:
+            self._transport.write(head)
+            self._unsent = iter(body)
+            self._sent_whole = False
+            self._send_on()
+        return answer
 
-    async def read_all(self, limit_bytes: int) -> bytes:
-        """The body of the answer, for error answers that somebody wants to read; cut off at `limit_bytes`.
+    def _send_on(self) -> None:
+        """The next pieces of the request's body, until the transport has enough for now."""
+        while self._unsent is not None and not self._write_paused:
+            piece = next(self._unsent, None)
+            if piece is None:
+                self._unsent = None
+                self._sent_whole = True
+            else:
+                self._transport.write(piece)
 
-        Raises:
-            LostUpstream: ended before it was whole.
-            GarbledAnswer: its framing is broken.
+    # --- what an answer asks for (its `Line`) ----------------------------------------------------
+
+    def throttle(self, paused: bool) -> None:
+        """Take no more from the upstream for now, or again."""
+        if paused != self._read_paused and not self._transport.is_closing():
+            self._read_paused = paused
+            if paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def give_back(self, *, reusable: bool) -> None:
+        """The question is over. With a part of it unsent, the connection is not good for another
+        one.
         """
-        raise NotImplementedError
-
-    def release(self) -> None:
-        """Done with it: kept for the next request if its answer was whole and both sides keep it, else closed now."""
-        raise NotImplementedError
+        self._answer = None
+        transport = self._transport
+        self._unsent = None
+        sent_whole = self._sent_whole and transport.get_write_buffer_size() == 0
+        if reusable and sent_whole and not transport.is_closing():
+            self.throttle(False)
+            self.reused = True
+            self.idle_since = self._loop.time()
+            if self._shelf.keep(self):
+                return
+        transport.abort()
 
     def abort(self) -> None:
-        """Close it now, which stops the engine. Does nothing when it is closed or released already."""
-        raise NotImplementedError
+        """Close it now."""
+        self._transport.abort()
+
+    # --- what the transport calls ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It stands."""
+        self._transport = cast("asyncio.Transport", transport)
+        tune(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer; what comes unasked means that the upstream is done with this
+        connection.
+        """
+        answer = self._answer
+        if answer is None:
+            self._transport.abort()
+            return
+        self._shelf.last_byte_at = self._loop.time()
+        answer.feed(data)
+        if self._unsent is not None and answer.head is not None and answer.head.status >= 400:
+            self._unsent = None  # refused early: nobody would read the rest
+
+    def eof_received(self) -> bool | None:
+        """The upstream closes in order."""
+        self._closed_by_upstream = True
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """However it ended."""
+        self._shelf.drop(self)
+        if self._answer is not None:
+            self._answer.ended(
+                clean=self._closed_by_upstream and exc is None,
+                how="closed the connection" if exc is None else "reset the connection",
+            )
+
+    def pause_writing(self) -> None:
+        """The upstream does not take what it gets."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._write_paused = False
+        self._send_on()

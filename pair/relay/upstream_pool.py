@@ -1,49 +1,130 @@
-"""Connections to one address: made when needed and never before, kept a little while, the freshest used first."""
+"""Connections to one address: made when needed and never before, kept a little while, the freshest
+used first.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from pair.errors import LostUpstream
+from pair.relay.addresses import parse_address
+from pair.relay.dialing import Dialer
 from pair.relay.heads import AnswerHead
 from pair.relay.limits import UpstreamLimits
+from pair.relay.sweep import Sweep
+from pair.relay.upstream_answer import UpstreamAnswer
 from pair.relay.upstream_connection import UpstreamConnection
 
 
 class UpstreamPool:
-    """Knows one address (`pair/relay/addresses.py` has the notation). The environment's proxies are never used.
+    """Knows one address (`pair/relay/addresses.py` has the notation). The environment's proxies
+    are never used.
 
     Attributes:
+        name: the address, for messages.
         authority: what `Host` says there.
+        head_limit_bytes: of an answer.
         last_byte_at: loop time of the last answer byte from there, None if there never was one.
     """
 
-    authority: bytes
-    last_byte_at: float | None
-
     def __init__(self, address: str, limits: UpstreamLimits) -> None:
-        raise NotImplementedError
+        """Raises `UnusableAddress` if it is none."""
+        where = parse_address(address)
+        self.name = str(where)
+        self.authority = where.authority
+        self.head_limit_bytes = limits.head_limit_bytes
+        self.last_byte_at: float | None = None
+        self._limits = limits
+        self._dialer = Dialer(where, limits.connect_limit_s)
+        self._idle: list[UpstreamConnection] = []
+        self._closed = False
+        self._sweep = Sweep()
 
-    async def connect(self, *, fresh: bool = False) -> UpstreamConnection:
-        """An idle connection, or a new one (`fresh`: always). The caller releases or aborts it.
-
-        Raises:
-            UnreachableNode: refused, no route, unresolved, or the connect limit passed; says which.
-        """
-        raise NotImplementedError
+    @property
+    def idle(self) -> int:
+        """How many connections are kept for the next request."""
+        return len(self._idle)
 
     async def ask(
         self, head: bytes, body: Sequence[bytes], *, fresh: bool = False
-    ) -> tuple[UpstreamConnection, AnswerHead]:
-        """Connect and ask. Where an idle connection turns out to be closed by then, asks once more on a fresh one.
+    ) -> tuple[UpstreamAnswer, AnswerHead]:
+        """Ask on an idle connection or a new one (`fresh`: always a new one), and wait for the
+        head of the answer.
 
-        On any error, cancellation included, the connection is aborted; else the caller releases or aborts it.
+        An idle connection may have been closed over there a moment ago, before the request
+        arrived. When it ends without a byte, and as soon as that would show, the same is asked
+        once more on a new one. The caller ends the answer by `release`, `abort` or `carry`; on any
+        error, cancellation included, that is done here.
 
         Raises:
-            UnreachableNode: see `connect`.
-            LostUpstream, GarbledAnswer: see `UpstreamConnection.ask`.
+            UnreachableNode: no connection within the limit; says why.
+            LostUpstream: closed or reset before a head.
+            GarbledAnswer: not HTTP, or a head above the limit.
         """
-        raise NotImplementedError
+        loop = asyncio.get_running_loop()
+        connection = None if fresh else self._pop()
+        if connection is not None:
+            asked_at = loop.time()
+            try:
+                return await _ask(connection, head, body)
+            except LostUpstream as lost:
+                # Later than this it was no race with the closing of an idle connection: an engine
+                # may have worked on the request, and whether it is asked again is not for us to
+                # say.
+                if lost.answered or loop.time() - asked_at > self._limits.connect_limit_s:
+                    raise
+        connection = await self._dialer.dial(lambda: UpstreamConnection(self))
+        return await _ask(connection, head, body)
 
     def close(self) -> None:
         """Close the idle connections, and from now on each one when it is released."""
-        raise NotImplementedError
+        self._closed = True
+        for connection in tuple(self._idle):
+            connection.abort()
+
+    def _pop(self) -> UpstreamConnection | None:
+        """The connection that was used last, if it is still good and young enough."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable and now - connection.idle_since <= self._limits.idle_upstream_s:
+                return connection
+            connection.abort()
+        return None
+
+    # --- what connections call (their `Shelf`) ---------------------------------------------------
+
+    def keep(self, connection: UpstreamConnection) -> bool:
+        """Take it back; False if there is no room."""
+        if self._closed or len(self._idle) >= self._limits.idle_upstream_limit:
+            return False
+        self._idle.append(connection)
+        if len(self._idle) == 1:
+            self._sweep.add(self)
+        return True
+
+    def drop(self, connection: UpstreamConnection) -> None:
+        """It has ended; does nothing if it was not idle."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if not self._idle:
+            self._sweep.discard(self)
+
+    def sweep(self, now: float) -> None:
+        """Drop what was idle for too long: the oldest are in front."""
+        while self._idle and now - self._idle[0].idle_since > self._limits.idle_upstream_s:
+            self._idle.pop(0).abort()
+        if not self._idle:
+            self._sweep.discard(self)
+
+
+async def _ask(
+    connection: UpstreamConnection, head: bytes, body: Sequence[bytes]
+) -> tuple[UpstreamAnswer, AnswerHead]:
+    answer = connection.ask(head, body)
+    try:
+        return answer, await answer.wait_for_head()
+    except BaseException:
+        answer.abort()
+        raise

@@ -1,0 +1,401 @@
+"""One client's connection: its requests one after another, each with a task that serves it, and
+its end.
+
+It keeps reading while an answer streams, since that is how a hang-up is seen: what comes then is
+held, and only beyond a bound is reading paused. Requests are cut by `RequestReader`, answers
+framed by `Exchange`; this is the transport between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from pathlib import PurePath
+from typing import cast
+
+from pair.errors import RequestFault
+from pair.relay.body_budget import BodyBudget
+from pair.relay.exchange import Exchange, plain_answer
+from pair.relay.heads import RequestHead
+from pair.relay.limits import FrontLimits
+from pair.relay.request_body import RequestBody
+from pair.relay.request_reader import RequestReader
+from pair.relay.sockets import tune
+from pair.relay.sweep import Sweep
+
+Serve = Callable[[Exchange], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+# Pipelined requests, kept unparsed while an earlier one is answered.
+HELD_BYTES = 64 * 1024
+# How long a client that still sends may take to read our last answer: closing a socket with
+# something unread in it resets the connection, and the answer with it.
+LINGER_S = 2.0
+
+
+@dataclass
+class Frontage:
+    """What all connections of one front share."""
+
+    serve: Serve
+    limits: FrontLimits
+    tasks: asyncio.TaskGroup
+    budget: BodyBudget
+    sweep: Sweep
+    connections: set[ClientConnection] = field(default_factory=set)
+    draining: bool = False
+    all_closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Stage(Enum):
+    """What the connection is doing."""
+
+    READING = auto()  # for the head of the next request
+    SERVING = auto()  # a head is whole, its answer is not
+    RESTING = auto()  # answered; a short rest of that request's body is still to come
+    LINGERING = auto()  # our last word is said; waiting for the client to close
+    CLOSED = auto()  # or closing, once all that was written has left
+
+
+class ClientConnection(asyncio.Protocol):
+    """Made by the front for each accepted connection."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, front: Frontage) -> None:
+        self._front = front
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestReader(front.limits.head_limit_bytes)
+        self._stage = _Stage.READING
+        self._client = ""
+        self._exchange: Exchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._continue_due = False
+        self._broken = False
+        self._held = b""
+        self._held_from = 0
+        self._read_paused = False
+        self._write_paused = False
+        self._written_bytes = 0
+        # For the sweep: since when in this stage, when last heard of, what the kernel has taken
+        # and since when.
+        self._since = self._heard_at = self._taken_at = self._loop.time()
+        self._taken_bytes = 0
+
+    # --- what the transport calls ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is here; one too many is told so."""
+        front = self._front
+        self._transport = cast("asyncio.Transport", transport)
+        tune(self._transport)
+        name = transport.get_extra_info("peername")
+        self._client = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
+        front.connections.add(self)
+        front.sweep.add(self)
+        if front.draining:
+            self._close()
+        elif len(front.connections) > front.limits.connections_limit:
+            self._say(503, "Too many connections.")
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of this request or, while it is answered, of the next ones."""
+        self._heard_at = self._loop.time()
+        stage = self._stage
+        if stage is _Stage.READING:
+            if self._write_paused or self._held:
+                # A client that takes no answers may not have more of them.
+                self._hold(data, 0)
+            else:
+                self._read(data, 0)
+        elif stage is _Stage.SERVING or stage is _Stage.RESTING:
+            if self._reader.whole:
+                self._hold(data, 0)
+            elif not self._broken:
+                self._read(data, 0)
+
+    def eof_received(self) -> bool | None:
+        """The client has said its last; while it is served, that is a hang-up."""
+        if self._stage is _Stage.SERVING:
+            self._leave()
+            self._transport.abort()
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """However it ended."""
+        if self._stage is _Stage.SERVING:
+            self._leave()
+        self._stage = _Stage.CLOSED
+        self._held = b""
+        front = self._front
+        front.sweep.discard(self)
+        front.connections.discard(self)
+        if not front.connections:
+            front.all_closed.set()
+
+    def pause_writing(self) -> None:
+        """The client does not take what it gets."""
+        self._write_paused = True
+        if self._exchange is not None:
+            self._exchange.throttle(True)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._write_paused = False
+        if self._exchange is not None:
+            self._exchange.throttle(False)
+        if self._stage is _Stage.READING:
+            self._read_held()
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def _read(self, received: bytes, start: int) -> None:
+        """Feed the reader; what is left when a request is whole belongs to the next one."""
+        reader = self._reader
+        if not reader.started:
+            self._since = self._loop.time()
+        while start < len(received) and not reader.whole:
+            try:
+                start = reader.feed(received, start)
+            except RequestFault as fault:
+                self._refuse(fault)
+                return
+            if self._exchange is not None:
+                self._exchange.body.receive(reader.take_pieces(), whole=reader.whole)
+            elif reader.head is not None:
+                self._start(reader.head)
+        if start < len(received):
+            self._hold(received, start)
+        if self._exchange is not None and self._exchange.body.full:
+            self._pause_reading()
+        if self._stage is _Stage.RESTING and reader.whole:
+            self._next()
+
+    def _hold(self, received: bytes, start: int) -> None:
+        if self._held:
+            self._held, self._held_from = self._held[self._held_from :] + received[start:], 0
+        else:
+            self._held, self._held_from = received, start
+        if len(self._held) - self._held_from > HELD_BYTES:
+            self._pause_reading()
+
+    def _read_held(self) -> None:
+        if self._held and not self._write_paused:
+            received, start = self._held, self._held_from
+            self._held = b""
+            self._read(received, start)
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused and not self._transport.is_closing():
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._read_paused and not self._transport.is_closing():
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    def _refuse(self, fault: RequestFault) -> None:
+        """These bytes are no request, or not the body of the one that is being served."""
+        if self._exchange is None:
+            self._say(fault.status, str(fault))
+        else:
+            # Nothing can be found in what comes from here on; still it is read, to see a hang-up.
+            self._broken = True
+            self._exchange.close_after()
+            self._exchange.body.fail(fault)
+
+    # --- serving ---------------------------------------------------------------------------------
+
+    def _start(self, head: RequestHead) -> None:
+        """The head is whole: from here on there is an exchange, and a task that serves it."""
+        length = None if head.chunked else head.content_length or 0
+        body = RequestBody(length, self._front.budget, self._want_body)
+        if self._reader.whole:
+            body.receive([], whole=True)
+        exchange = Exchange(head, body, self, self._client, self._loop.time())
+        if self._front.draining:
+            exchange.close_after()
+        self._exchange = exchange
+        self._continue_due = head.expects_continue
+        self._stage = _Stage.SERVING
+        self._task = self._front.tasks.create_task(self._serve(exchange))
+
+    async def _serve(self, exchange: Exchange) -> None:
+        """The top of the task of one exchange: nothing escapes from here but cancellation."""
+        try:
+            await self._front.serve(exchange)
+            if not exchange.over:
+                log.error("serving %s ended without an answer", exchange.client)
+        except Exception as error:  # noqa: BLE001 - the top of a task
+            # No text of the error and no values: they may quote a body.
+            log.error("serving %s failed: %s", exchange.client, _whereabouts(error))  # noqa: TRY400
+        finally:
+            self._settle(exchange)
+
+    def _settle(self, exchange: Exchange) -> None:
+        """Its task is over: no exchange stays without an answer, none keeps its share of the
+        budget.
+        """
+        exchange.feed_from(None)
+        exchange.body.close()
+        if exchange.over:
+            return
+        if exchange.begun:
+            exchange.cut()
+        else:
+            exchange.close_after()
+            if self._front.draining:
+                plain_answer(exchange, 503, "Shutting down.")
+            else:
+                plain_answer(exchange, 500, "An error of pair's own; its log says where.")
+
+    def _leave(self) -> None:
+        """The client hung up on the exchange that is being served."""
+        self._stage = _Stage.CLOSED
+        exchange = self._exchange
+        if exchange is not None and not exchange.over:
+            exchange.over = True
+            exchange.client_left = True
+            if self._task is not None:
+                self._task.cancel()
+
+    def _want_body(self) -> None:
+        """Somebody reads the body, or nobody ever will: it may come."""
+        if self._continue_due and self._exchange is not None and self._exchange.body.kept:
+            self._continue_due = False
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self._heard_at = self._loop.time()
+        self._resume_reading()
+
+    # --- what an exchange asks for (its `Wire`) --------------------------------------------------
+
+    def write(self, piece: bytes) -> None:
+        """To the client, now; into nothing once the client has left."""
+        if self._stage is not _Stage.CLOSED:
+            self._written_bytes += len(piece)
+            self._transport.write(piece)
+
+    def answered(self, *, keep: bool) -> None:
+        """The answer is whole; on with the next request, or close."""
+        if self._stage is not _Stage.SERVING or self._exchange is None:
+            return
+        if not keep:
+            if self._reader.whole and not self._held:
+                self._close()
+            else:
+                self._linger()
+        elif self._reader.whole:
+            self._next()
+        else:
+            self._stage = _Stage.RESTING
+            self._exchange.body.discard()
+
+    def cut(self, *, flush: bool) -> None:
+        """End the connection in the middle of an answer."""
+        if flush:
+            self._close()
+        else:
+            self._stage = _Stage.CLOSED
+            self._transport.abort()
+
+    # --- from one request to the next, and the end -----------------------------------------------
+
+    def _next(self) -> None:
+        """Ready for another request."""
+        self._exchange = None
+        self._task = None
+        self._stage = _Stage.READING
+        self._since = self._loop.time()
+        self._reader.restart()
+        if self._front.draining:
+            self._close()
+            return
+        self._resume_reading()
+        self._read_held()
+
+    def _say(self, status: int, sentence: str) -> None:
+        """An answer to what is no request, and the last one."""
+        text = sentence.encode() + b"\n"
+        self.write(
+            b"HTTP/1.1 %d \r\nContent-Type: text/plain; charset=utf-8\r\n"
+            b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(text), text)
+        )
+        self._linger()
+
+    def _linger(self) -> None:
+        """Let the client read our last word: say that it was the last, and take what still comes
+        until it closes.
+        """
+        self._stage = _Stage.LINGERING
+        self._since = self._loop.time()
+        self._held = b""
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._resume_reading()
+        else:
+            self._close()
+
+    def _close(self) -> None:
+        self._stage = _Stage.CLOSED
+        self._transport.close()
+
+    def wind_up(self) -> None:
+        """The front drains: end now if nothing is going on, else after the running exchange."""
+        if self._exchange is not None:
+            self._exchange.close_after()
+        elif self._stage is _Stage.READING and not self._reader.started:
+            self._close()
+
+    def stop(self) -> None:
+        """The front has waited long enough: cancel the exchange, and end when it has had its last
+        word.
+        """
+        if self._stage is _Stage.SERVING and self._task is not None and not self._task.done():
+            self._task.cancel()
+        else:
+            self._stage = _Stage.CLOSED
+            self._transport.abort()
+
+    # --- time limits -----------------------------------------------------------------------------
+
+    def sweep(self, now: float) -> None:
+        """Head, idleness, a client that sends no body or takes no answer, the last moments."""
+        limits = self._front.limits
+        pending_bytes = self._transport.get_write_buffer_size()
+        taken_bytes = self._written_bytes - pending_bytes
+        if pending_bytes == 0 or taken_bytes != self._taken_bytes:
+            self._taken_bytes = taken_bytes
+            self._taken_at = now
+        elif now - self._taken_at > limits.write_limit_s:
+            self._transport.abort()
+            return
+        stage = self._stage
+        if stage is _Stage.READING:
+            if not self._reader.started:
+                if now - self._since > limits.idle_client_s:
+                    self._close()
+            elif now - self._since > limits.head_limit_s:
+                self._say(408, "The head of the request took too long.")
+        elif stage is _Stage.LINGERING:
+            if pending_bytes:
+                self._since = now
+            elif now - self._since > LINGER_S:
+                self._transport.abort()
+        elif self._exchange is not None and now - self._heard_at > limits.idle_client_s:
+            if stage is _Stage.RESTING:
+                self._close()
+            elif self._exchange.body.awaited:
+                self._refuse(RequestFault(408, "body_timeout", "The request body stopped coming."))
+
+
+def _whereabouts(error: BaseException) -> str:
+    """The kind of an error and where it came from, innermost place first, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)[:0:-1]
+    places = " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames)
+    return f"{type(error).__name__} at {places}"

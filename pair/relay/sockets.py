@@ -1,0 +1,40 @@
+"""What both sides ask of a TCP socket. Unix sockets need none of it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+# A machine that was switched off is noticed after 30 + 3 * 10 s on a connection where nothing else
+# is said, and a router in between does not forget it while a non-streamed answer takes minutes.
+KEEPALIVE_IDLE_S = 30
+KEEPALIVE_INTERVAL_S = 10
+KEEPALIVE_PROBES = 3
+
+# Of one connection, held in our memory while the other side does not take it; the reading of the
+# one who sends is paused above the first and goes on below the second.
+WRITE_HIGH_BYTES = 64 * 1024
+WRITE_LOW_BYTES = 16 * 1024
+
+
+def tune(transport: asyncio.Transport) -> None:
+    """No waiting for fuller packets, dead connections found, write buffer bounded."""
+    transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+    connected = transport.get_extra_info("socket")
+    if connected is None or connected.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    options = [
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", KEEPALIVE_PROBES),
+    ]
+    try:
+        for level, name, value in options:
+            option = getattr(socket, name, None)  # not every system has the last three
+            if option is not None:
+                connected.setsockopt(level, option, value)
+    except OSError:
+        # macOS says EINVAL when the other side has gone already, which the transport will say next.
+        return

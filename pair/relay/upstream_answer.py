@@ -1,0 +1,282 @@
+"""One question to an upstream and its answer: the parsing, the waiting for its head, and where its
+body goes.
+
+Made anew for each question, so that nothing of one answer can reach the next, and whoever holds on
+to an old one holds nothing. The body goes from the transport's callback straight to a sink,
+without waking a task for each piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from pair.errors import GarbledAnswer, LostUpstream, NodeFault
+from pair.relay.heads import AnswerHead, Header, first_values
+
+# Of a body, taken while nobody has said where it goes; beyond it the upstream is paused.
+READ_AHEAD_BYTES = 64 * 1024
+
+
+class Sink(Protocol):
+    """Where the body of an answer goes. Called from the transport's callbacks: must be quick and
+    must not raise.
+    """
+
+    def take(self, piece: bytes, *, whole: bool) -> None:
+        """What came in one read, and whether that was the last of it (then the piece may be
+        empty).
+        """
+
+    def lost(self, fault: NodeFault) -> None:
+        """No more will come."""
+
+
+class Line(Protocol):
+    """What an answer needs of the connection that it comes by."""
+
+    def throttle(self, paused: bool) -> None:
+        """Take no more for now, or again."""
+
+    def give_back(self, *, reusable: bool) -> None:
+        """The question is over; keep the connection or close it."""
+
+
+class UpstreamAnswer:
+    """Comes from `UpstreamPool.ask`; ends by `release` or `abort`, after which it is of no use.
+
+    Attributes:
+        head: None until it has come.
+        whole: all of it has come.
+        trailers: what followed a chunked body.
+    """
+
+    head: AnswerHead | None
+    whole: bool
+    trailers: list[Header]
+
+    def __init__(
+        self, line: Line, *, name: str, reused: bool, head_limit_bytes: int, bodyless: bool
+    ) -> None:
+        """`name`: of the upstream, for messages; `bodyless`: it is the answer to a HEAD."""
+        self.head = None
+        self.whole = False
+        self.trailers = []
+        self._line: Line | None = line
+        self._name = name
+        self._reused = reused
+        self._head_limit_bytes = head_limit_bytes
+        self._bodyless = bodyless
+        # A fresh one for each answer (0.7 us): llhttp cannot be told that one has no body.
+        self._parser = HttpResponseParser(self)
+        self._reason = b""
+        self._headers: list[Header] = []
+        self._answered = False
+        self._surplus = False
+        # Without a piece of a body in them: heads, or what surrounds chunks.
+        self._fed_bytes = 0
+        self._pieces: list[bytes] = []
+        self._ahead_limit_bytes = READ_AHEAD_BYTES
+        self._sink: Sink | None = None
+        self._fault: NodeFault | None = None
+        self._news: asyncio.Future[None] | None = None
+
+    # --- what its user calls ---------------------------------------------------------------------
+
+    async def wait_for_head(self) -> AnswerHead:
+        """The head of the final answer; 1xx are skipped.
+
+        Raises:
+            LostUpstream: closed or reset before a head.
+            GarbledAnswer: not HTTP, or a head above the limit.
+        """
+        while self.head is None:
+            await self._more()
+        return self.head
+
+    async def read_all(self, limit_bytes: int) -> bytes:
+        """The body, or its first `limit_bytes`, to decide by; what was read stays for `carry`.
+
+        Raises:
+            LostUpstream: ended before it was whole.
+            GarbledAnswer: its framing is broken.
+        """
+        self._ahead_limit_bytes = max(limit_bytes, READ_AHEAD_BYTES)
+        self.throttle(False)
+        while not self.whole and sum(map(len, self._pieces)) < limit_bytes:
+            await self._more()
+        return b"".join(self._pieces)[:limit_bytes]
+
+    def attach(self, sink: Sink) -> None:
+        """Send the body there: what has come already now, the rest as it comes."""
+        self._sink = sink
+        self.throttle(False)
+        self._deliver()
+        if self._fault is not None:
+            sink.lost(self._fault)
+
+    def throttle(self, paused: bool) -> None:
+        """Take no more of it for now, or again."""
+        if self._line is not None:
+            self._line.throttle(paused)
+
+    def release(self) -> None:
+        """Done with it: its connection is kept if the answer is whole and both sides keep it, else
+        closed now.
+        """
+        head = self.head
+        self._end(
+            reusable=self.whole and not self._surplus and head is not None and head.keep_alive
+        )
+
+    def abort(self) -> None:
+        """Close its connection now, which stops the engine."""
+        self._end(reusable=False)
+
+    def _end(self, *, reusable: bool) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            # The parser's callbacks are ours: without this, each answer would be a cycle for the
+            # collector.
+            del self._parser
+            self._sink = None
+            line.give_back(reusable=reusable)
+
+    # --- what its connection calls ---------------------------------------------------------------
+
+    def feed(self, received: bytes) -> None:
+        """Bytes of the answer."""
+        if self._fault is not None:
+            return
+        self._answered = True
+        self._fed_bytes += len(received)
+        try:
+            self._parser.feed_data(received)
+        except HttpParserUpgrade:
+            self._garbled("it switched to another protocol unasked")
+        except HttpParserError as error:
+            if self.whole:
+                self._surplus = True
+            else:
+                self._garbled(str(error))
+        if self._fed_bytes > self._head_limit_bytes and not self.whole:
+            self._garbled(f"more than {self._head_limit_bytes} bytes of head, or around its chunks")
+        self._deliver()
+
+    def ended(self, *, clean: bool, how: str) -> None:
+        """Its connection has; `clean` if the upstream closed it in order, which may be the end of
+        the body.
+        """
+        head = self.head
+        if clean and head is not None and head.content_length is None and not head.chunked:
+            self.whole = True
+            self._deliver()
+        elif not self.whole:
+            when = "in the middle of its answer" if self._answered else "before it answered"
+            self._fail(
+                LostUpstream(
+                    f"{self._name} {how} {when}", reused=self._reused, answered=self._answered
+                )
+            )
+
+    # --- what llhttp calls -----------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Of this answer, or of something that nobody asked for."""
+        self._surplus = self.whole
+
+    def on_status(self, piece: bytes) -> None:
+        """A piece of the reason phrase."""
+        self._reason += piece
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        if self.head is None:
+            self._headers.append((name, value))
+        elif not self._surplus:
+            self.trailers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """A head is whole; only now does the parser know these."""
+        if self.head is not None:
+            return
+        parser = self._parser
+        status = parser.get_status_code()
+        if 100 <= status < 200:
+            return
+        named = first_values(self._headers)
+        transfer = named.get(b"transfer-encoding")
+        length = named.get(b"content-length")
+        if status < 100 or (transfer is not None and transfer.lower() != b"chunked"):
+            self._garbled(f"status {status}, transfer encoding {transfer!r}")
+            return
+        self._fed_bytes = 0
+        self.whole = self._bodyless
+        self.head = AnswerHead(
+            status=status,
+            reason=self._reason,
+            minor_version=int(parser.get_http_version()[-1]),
+            headers=self._headers,
+            named=named,
+            content_length=None if length is None else int(length),
+            chunked=transfer is not None,
+            keep_alive=parser.should_keep_alive(),
+        )
+
+    def on_body(self, piece: bytes) -> None:
+        """A piece of the body."""
+        self._fed_bytes = 0
+        if self._bodyless:
+            self._surplus = True
+        else:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        """Of the final answer, or of a 1xx before it."""
+        if self.head is not None:
+            self.whole = True
+        else:
+            self._headers = []
+            self._reason = b""
+
+    # --- onward ----------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        """Hand on what has come, once somebody has said where."""
+        sink = self._sink
+        pieces = self._pieces
+        if sink is None:
+            if pieces and sum(map(len, pieces)) > self._ahead_limit_bytes:
+                self.throttle(True)
+            self._tell()
+        elif pieces or self.whole:
+            self._pieces = []
+            if self.whole:
+                self._sink = None
+            sink.take(pieces[0] if len(pieces) == 1 else b"".join(pieces), whole=self.whole)
+
+    def _garbled(self, why: str) -> None:
+        self._fail(GarbledAnswer(f"{self._name} answered with what is not HTTP/1: {why}"))
+
+    def _fail(self, fault: NodeFault) -> None:
+        if self._fault is None and not self.whole:
+            self._fault = fault
+            self._tell()
+            if self._sink is not None:
+                self._sink.lost(fault)
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    async def _more(self) -> None:
+        """Wait for anything new; raises what has gone wrong."""
+        if self._fault is not None:
+            raise self._fault
+        self._news = asyncio.get_running_loop().create_future()
+        try:
+            await self._news
+        finally:
+            self._news = None
