@@ -18,7 +18,7 @@ from pair.proxy.links import Link
 from pair.relay.exchange import Exchange
 from pair.relay.heads import AnswerHead, Header
 from pair.relay.passage import carry
-from pair.relay.upstream_connection import UpstreamConnection
+from pair.relay.upstream_answer import UpstreamAnswer
 from pair.wire.answer_meter import AnswerMeter
 from pair.wire.engine_errors import classify_answer, may_be_failure
 
@@ -64,7 +64,7 @@ class Attempt:
         self._dispatch = dispatch
         self._headers = headers
         self._meter: AnswerMeter | None = None
-        self._upstream: UpstreamConnection | None = None
+        self._upstream: UpstreamAnswer | None = None
 
     async def run(self, link: Link | None, head: bytes, body: Sequence[bytes]) -> None:
         """Ask and relay; returns when the client has the whole answer.
@@ -102,7 +102,7 @@ class Attempt:
         self._meter = AnswerMeter(content_type, answer.first(b"content-encoding"))
         await carry(self._exchange, upstream, answer, self)
 
-    async def _weigh_error(self, upstream: UpstreamConnection, head: AnswerHead) -> None:
+    async def _weigh_error(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
         """Read an answer that may be a failed attempt; pass it on if it is the client's matter."""
         try:
             body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
