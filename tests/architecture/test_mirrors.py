@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from tests.architecture.source_tree import ROOT, Module, accept, modules, write
 
 # Sources with a function in them that need no test of their own, and why.
-EXEMPT: dict[str, str] = {
+EXEMPT = {
     "pair/errors.py": "types only; each is asserted where it is raised",
     "pair/core/names.py": "identities only; their text is asserted wherever a reason is",
 }
+# Sources that only mean something together with another, and the test of both.
+ELSEWHERE: dict[str, str] = {}
 
 
 def has_logic(module: Module) -> bool:
@@ -35,20 +38,25 @@ def is_mirrored(root: Path, module: Module) -> bool:
     )
 
 
-def unmirrored(root: Path, exempt: dict[str, str]) -> list[str]:
-    """The sources with logic that no test file mirrors, and the exemptions that nothing needs."""
+def unmirrored(
+    root: Path, exempt: Mapping[str, str] = EXEMPT, elsewhere: Mapping[str, str] = ELSEWHERE
+) -> list[str]:
+    """The sources with logic that no test mirrors, and the exceptions that do not hold."""
     needing = {
         module.name
         for module in modules(root, "pair")
         if has_logic(module) and not is_mirrored(root, module)
     }
-    missing = [f"{name}: no test mirrors it" for name in sorted(needing - exempt.keys())]
-    stale = [f"{name}: needs no exemption" for name in sorted(exempt.keys() - needing)]
-    return missing + stale
+    excepted = exempt.keys() | elsewhere.keys()
+    return [
+        *(f"{name}: no test mirrors it" for name in sorted(needing - excepted)),
+        *(f"{name}: needs no exception" for name in sorted(excepted - needing)),
+        *(f"{test}: does not exist" for test in elsewhere.values() if not (root / test).is_file()),
+    ]
 
 
 def test_every_source_with_logic_is_mirrored() -> None:
-    accept(unmirrored(ROOT, EXEMPT))
+    accept(unmirrored(ROOT))
 
 
 def test_a_source_without_a_test_is_noticed(tmp_path: Path) -> None:
@@ -63,10 +71,15 @@ def test_a_source_without_a_test_is_noticed(tmp_path: Path) -> None:
     write(tmp_path, "tests/relay/test_heads.py", "")
     write(tmp_path, "tests/relay/test_tunnel_framing.py", "")
     write(tmp_path, "tests/wire/test_sweep.py", "")
-    assert unmirrored(tmp_path, {"pair/settings.py": "why"}) == [
+    assert unmirrored(tmp_path, {"pair/settings.py": "why"}, {}) == [
         "pair/relay/sweep.py: no test mirrors it"
     ]
 
 
-def test_an_exemption_that_nothing_needs_is_noticed(tmp_path: Path) -> None:
-    assert unmirrored(tmp_path, {"pair/gone.py": "why"}) == ["pair/gone.py: needs no exemption"]
+def test_an_exception_that_does_not_hold_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path, "pair/relay/sweep.py", "def f():\n    return 1\n")
+    exempt, elsewhere = {"pair/gone.py": "why"}, {"pair/relay/sweep.py": "tests/gone.py"}
+    assert unmirrored(tmp_path, exempt, elsewhere) == [
+        "pair/gone.py: needs no exception",
+        "tests/gone.py: does not exist",
+    ]

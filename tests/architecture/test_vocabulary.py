@@ -21,10 +21,8 @@ RIVALS = {
 }  # fmt: skip
 # Fine as a part of a name that says which one (`echo_server`), too vague alone.
 RIVALS_ALONE = {"server"}
-# Methods that a library calls by this very name.
-DEMANDED = {
-    "data_received": "asyncio.Protocol",
-}
+# Methods that a library calls by this very name; their arguments have its names, too.
+DEMANDED = {"data_received": "asyncio.Protocol"}
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -68,7 +66,15 @@ def rivals(module: Module) -> list[str]:
         for part in PurePosixPath(module.name).with_suffix("").parts
         if (word := rival_in(part)) is not None
     ]
+    demanded = {
+        argument
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.FunctionDef) and node.name in DEMANDED
+        for argument in node.args.args
+    }
     for node in ast.walk(module.tree):
+        if node in demanded:
+            continue
         for name in _defined_by(node):
             if name is not None and (word := rival_in(name)) is not None:
                 line = getattr(node, "lineno", 0)
@@ -112,7 +118,7 @@ def test_the_words_of_libraries_and_innocent_lookalikes_are_left_alone(tmp_path:
     sample = """
 from zeroconf import ServiceInfo
 class Tunnel:
-    def data_received(self, piece): ...
+    def data_received(self, data): ...
 async def start(loop, request, parameters, echo_server):
     await loop.create_server(factory, host="::1", data=b"")
     parameters.hostnames = request.host
