@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from ipaddress import IPv6Address
 from types import TracebackType
 from typing import Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pair.core.events import NodeSighted
 from pair.core.names import NodeId
@@ -91,7 +91,7 @@ def base_url(text: str) -> str:
         raise SettingsError(f"the node {text!r} has more than scheme, machine and port; {_EXAMPLE}")
     if port == 0:
         raise SettingsError(f"the node {text!r} has port 0; {_EXAMPLE}")
-    machine = _machine(text, unquote(parts.hostname or ""))
+    machine = _machine(text, parts.hostname or "")
     return f"http://{machine}:{port or (NODE_PORT if bare else 80)}"
 
 
@@ -105,8 +105,10 @@ def _machine(text: str, name: str) -> str:
             raise SettingsError(f"the node {text!r} has no IPv6 address; {_EXAMPLE}") from None
         if not percent:
             return f"[{literal}]"
+        # Both ways to write it: %eth0, and %25eth0 as in RFC 6874.
+        scope = scope[2:] if scope.startswith("25") and len(scope) > 2 else scope
         if _SCOPE.fullmatch(scope):
-            return f"[{literal}%25{scope}]"
+            return f"[{literal}%{scope}]"
     elif _NAME.fullmatch(name.rstrip(".")):
         return name.rstrip(".")
     raise SettingsError(f"the node {text!r} names no machine; {_EXAMPLE}")

@@ -175,8 +175,8 @@ class Surroundings:
         if ":" not in plain:
             return plain
         scopes = [i.scope for i in self.interfaces if index and str(i.index) == index]
-        # RFC 6874: the percent sign before a scope is itself written as %25.
-        return f"[{plain}%25{scopes[0]}]" if scopes else f"[{plain}]"
+        # A plain percent sign: RFC 6874's %25 is decoded by no client here (aiohttp 3.14, urllib).
+        return f"[{plain}%{scopes[0]}]" if scopes else f"[{plain}]"
 
     @staticmethod
     def _shares_network(

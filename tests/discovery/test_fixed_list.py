@@ -24,8 +24,8 @@ from pair.errors import SettingsError
         ("http://llm.example", "http://llm.example:80"),
         ("http://[2001:DB8::0001]:8000", "http://[2001:db8::1]:8000"),
         ("[::1]", "http://[::1]:7248"),
-        ("http://[fe80::1%25eth0]:7248", "http://[fe80::1%25eth0]:7248"),
-        ("[fe80::1%eth0]:7248", "http://[fe80::1%25eth0]:7248"),
+        ("http://[fe80::1%25eth0]:7248", "http://[fe80::1%eth0]:7248"),
+        ("[fe80::1%eth0]:7248", "http://[fe80::1%eth0]:7248"),
     ],
 )
 def test_a_url_has_one_form(written: str, url: str) -> None:
@@ -41,7 +41,7 @@ def test_a_url_has_one_form(written: str, url: str) -> None:
         ("two words", "names no machine"),
         ("-x", "names no machine"),
         ("x" * 300, "names no machine"),
-        ("[fe80::1%25]:1", "names no machine"),
+        ("[fe80::1%!]:1", "names no machine|cannot be read"),
         ("[1::2::3]:1", "cannot be read|no IPv6 address"),
         ("fe80::1", "cannot be read"),
         ("http://x:99999", "cannot be read"),

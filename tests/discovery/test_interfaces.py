@@ -92,7 +92,7 @@ def test_the_nearest_address_comes_first() -> None:
     assert reachable("2001:db8::1", "100.64.1.1", "fe80::9%2", "fd00:1::9", "192.168.1.9") == (
         "192.168.1.9",
         "[fd00:1::9]",
-        "[fe80::9%25eth0]",
+        "[fe80::9%eth0]",
         "100.64.1.1",
         "[2001:db8::1]",
     )
