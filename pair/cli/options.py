@@ -29,3 +29,94 @@ ConfigOption = Annotated[
         show_default=False,
     ),
 ]
+
+# --- of the commands that run a proxy or a node --------------------------------------------------
+
+Texts = list[str] | None
+
+ListenOption = Annotated[
+    Texts,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where clients connect to the proxy; may be given several times."
+        " Default: 127.0.0.1:7247.",
+    ),
+]
+FixedNodeOption = Annotated[
+    Texts,
+    typer.Option(
+        "--node",
+        metavar="URL[,slots=N][,name=NAME]",
+        help="A node or any OpenAI-compatible engine to use besides those found; may be given"
+        " several times. Replaces the [[nodes]] of the settings file.",
+    ),
+]
+DiscoveryOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--discovery/--no-discovery",
+        help="Look for nodes by mDNS, or use only those that you name.",
+        show_default=False,
+    ),
+]
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", metavar="NAME", help="How a replica is chosen, see `pair settings`."
+    ),
+]
+EngineOption = Annotated[
+    Texts,
+    typer.Option(
+        "--engine",
+        metavar="URL",
+        help="An engine of this machine besides those found on the usual ports (Ollama 11434,"
+        " LM Studio 1234, llama.cpp 8080, vLLM 8000, SGLang 30000); may be given several times.",
+    ),
+]
+FindOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--find-engines/--no-find-engines",
+        help="Look for engines on the usual ports, or use only those that you name.",
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="FILE.gguf",
+        help="A model to run in the embedded llama.cpp; needs pair's extra `engine`.",
+    ),
+]
+SlotsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        metavar="N",
+        help="Requests at a time on each model here, where the engine does not tell.",
+    ),
+]
+NameOption = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What this node is called. Default: the machine."),
+]
+NODE_LISTEN_HELP = (
+    "Where proxies connect to this node. Default: 127.0.0.1:7248; on another address anyone on"
+    " that network can use it."
+)
+NodeListenOption = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help=NODE_LISTEN_HELP)
+]
+UpNodeListenOption = Annotated[
+    str | None, typer.Option("--node-listen", metavar="HOST:PORT", help=NODE_LISTEN_HELP)
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", metavar="N", help="Threads of the embedded engine.")
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option("--context", metavar="N", help="Tokens of each slot of the embedded engine."),
+]

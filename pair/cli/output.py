@@ -45,10 +45,3 @@ def log_to_stderr(*, debug: bool) -> None:
     )
     if debug:
         logging.getLogger("pair").setLevel(logging.DEBUG)
-
-
-def log_tickets() -> None:
-    """Let `pair`'s own lines through, one a ticket: for commands that run a proxy or a node."""
-    own = logging.getLogger("pair")
-    if own.level == logging.NOTSET:
-        own.setLevel(logging.INFO)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from rich.text import Text
 
-from pair.cli.output import log_tickets, log_to_stderr, say, show, show_json, warn
+from pair.cli.output import log_to_stderr, say, show, show_json, warn
 
 
 @pytest.fixture(autouse=True)
@@ -40,20 +40,11 @@ def test_json_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Küche" in out
 
 
-@pytest.mark.parametrize(
-    ("debug", "tickets", "level"),
-    [
-        (False, False, logging.WARNING),
-        (False, True, logging.INFO),
-        (True, True, logging.DEBUG),
-    ],
-)
-def test_only_commands_that_serve_log_tickets(debug: bool, tickets: bool, level: int) -> None:
+@pytest.mark.parametrize(("debug", "level"), [(False, logging.WARNING), (True, logging.DEBUG)])
+def test_only_debug_lets_the_line_of_each_ticket_through(debug: bool, level: int) -> None:
     root, own = logging.getLogger(), logging.getLogger("pair")
     root.handlers.clear()
     own.setLevel(logging.NOTSET)
     log_to_stderr(debug=debug)
-    if tickets:
-        log_tickets()
     assert logging.getLogger("pair.proxy.forward").getEffectiveLevel() == level
     assert logging.getLogger("zeroconf").getEffectiveLevel() == logging.WARNING
