@@ -90,6 +90,11 @@ class Browser:
     ) -> None:
         await self._upkeep.stop()
 
+    @property
+    def incomplete(self) -> int:
+        """Records heard of in part that wait to be asked about."""
+        return len(self._incomplete)
+
     async def _browse(self) -> None:
         try:
             await repeat(self._look_around, "look for nodes")

@@ -1,0 +1,66 @@
+"""The mDNS sockets, and the interfaces they are on."""
+
+from __future__ import annotations
+
+from ipaddress import ip_interface
+
+import pytest
+
+from pair.discovery.interfaces import Interface, read_surroundings
+from pair.discovery.multicast import Multicast
+from pair.errors import NoMulticast
+from pair.wire.advert import SERVICE_TYPE
+from tests.discovery.loopback import new_id, record
+
+GONE = Interface("gone0", 4_000, (ip_interface("203.0.113.9/24"), ip_interface("fe80::9/64")), "")
+
+
+async def test_an_interface_is_new_once() -> None:
+    multicast = Multicast()
+    loopback = read_surroundings().on_this_machine
+    assert await multicast.use(loopback)
+    assert not await multicast.use(loopback)
+    assert not await multicast.use(())
+    assert await multicast.use(loopback)
+    await multicast.close()
+
+
+async def test_an_interface_made_anew_under_its_old_address_is_new() -> None:
+    multicast = Multicast()
+    (loopback,) = read_surroundings().on_this_machine
+    await multicast.use([loopback])
+    other = Interface("lo", loopback.index + 1, loopback.addresses, "lo")
+    assert await multicast.use([other])
+    await multicast.close()
+
+
+async def test_an_interface_that_has_gone_by_now_is_left_out() -> None:
+    multicast = Multicast()
+    loopback = read_surroundings().on_this_machine
+    await multicast.use([*loopback, GONE])
+    await multicast.announce(record(new_id(), {}))
+    await multicast.close()
+
+
+async def test_nothing_works_before_it_is_open_and_closing_twice_is_harmless() -> None:
+    multicast = Multicast()
+    said = record(new_id(), {})
+    for attempt in (
+        multicast.ask(SERVICE_TYPE, lambda **_: None),
+        multicast.announce(said),
+        multicast.correct(said),
+    ):
+        with pytest.raises(NoMulticast, match="not open"):
+            await attempt
+    await multicast.close()
+    await multicast.close()
+
+
+async def test_what_zeroconf_refuses_is_our_error() -> None:
+    multicast = Multicast()
+    await multicast.use(read_surroundings().on_this_machine)
+    said = record(new_id(), {})
+    await multicast.announce(said)
+    with pytest.raises(NoMulticast, match="mDNS does not work here: ServiceNameAlreadyRegistered"):
+        await multicast.announce(said)
+    await multicast.close()
