@@ -48,7 +48,9 @@ OUTPUT_TOKENS_LIMIT = 2**31
 _ANY_ZLIB_HEADER = zlib.MAX_WBITS | 32
 """zlib's code for a gzip or a zlib header, whichever is there."""
 
-_BINARY_TYPES = (b"audio/", b"image/", b"video/", b"application/octet-stream")
+_BINARY_TYPES = (b"audio/", b"image/", b"video/")
+"""Bodies that name no model. `application/octet-stream` is not among them: some clients say so of
+JSON."""
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark that some Windows tools put before their JSON."""
 
@@ -158,7 +160,7 @@ def peek(
     fallback = model_in_query(query)
     kind = (content_type or b"").lower()
     bodiless = light and not pieces
-    if named is not None or bodiless or kind.startswith(_BINARY_TYPES):
+    if named is not None or bodiless or _binary(kind, pieces):
         return Peek(path, dialect, light, _usable(named or fallback))
     try:
         body = _unpacked(pieces, (content_encoding or b"").strip().lower(), known=bool(fallback))
@@ -169,7 +171,7 @@ def peek(
             return Peek(path, dialect, light, _usable(form or fallback))
         fields = _decode(body)
     except RequestFault:
-        if light:  # whatever it says, the engine can say so at once
+        if light or fallback:  # what is wrong with it, the engine can say
             return Peek(path, dialect, light, _usable(fallback))
         raise
     model = fields.model
@@ -184,6 +186,15 @@ def peek(
         prompt_chars=None if light else _prompt_chars(fields),
         max_output_tokens=_max_output_tokens(fields),
     )
+
+
+def _binary(kind: bytes, pieces: Sequence[bytes]) -> bool:
+    """Whether the body is no JSON by its type; some clients send JSON as a plain stream of bytes,
+    and engines do not look at the type.
+    """
+    if not kind.startswith(_BINARY_TYPES):
+        return False
+    return not (pieces and pieces[0].lstrip()[:1] == b"{")
 
 
 def _usable(model: object) -> ModelName | None:

@@ -210,6 +210,13 @@ def test_sound_as_a_body_is_not_read() -> None:
     assert (seen.model, seen.light) == ("whisper", False)
 
 
+def test_some_say_octet_stream_of_json() -> None:
+    kind = b"application/octet-stream"
+    assert look(b'{"model":"a"}', kind=kind).model == "a"
+    assert look(b"\x00\x01", target=CHAT + b"?model=b", kind=kind).model == "b"
+    assert fault_of(b"\x00\x01", kind=kind).code == "invalid_json"
+
+
 def test_a_form_names_its_model() -> None:
     body = (
         b'--xyz\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'

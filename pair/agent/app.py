@@ -1,0 +1,199 @@
+"""What a node answers on its face: its report from memory, and its engines' own paths, relayed.
+
+Separate from the watching of engines (`service.py`) because this runs once a request and waits for
+nothing but the client's bytes and the engine's. It relays to the engines of this machine only; a
+request that has been through a node is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pair.agent.admission import Admission
+from pair.agent.engine_book import Choice, EngineBook
+from pair.agent.visit import Visit
+from pair.core.names import EngineName, NodeId
+from pair.core.reports import NodeReport
+from pair.errors import NodeFault, RequestFault
+from pair.relay.exchange import Exchange
+from pair.relay.heads import Header, request_bytes
+from pair.relay.passage import carry
+from pair.wire.dialects import dialect_of, split_target
+from pair.wire.errors import (
+    MODEL_NOT_FOUND,
+    NODE_BUSY,
+    NODE_DRAINING,
+    OwnAnswer,
+    fault_answer,
+    model_missing,
+    models_sentence,
+    own_answer,
+)
+from pair.wire.headers import VIA, header_text, read_choice
+from pair.wire.node_report import REPORT_PATH, encode_report
+from pair.wire.request_peek import Peek, peek
+
+ENGINE_UNREACHABLE = "engine_unreachable"
+
+BUSY_RETRY_AFTER_S = 1
+"""The smallest whole second; a slot may come free at any moment."""
+
+_LOOP = (
+    "This request came through a node already, and a node serves its own engines only; "
+    "take this address out of the other node's list of engines."
+)
+
+_JSON: tuple[Header, ...] = ((b"Content-Type", b"application/json"),)
+
+
+class App:
+    """The node's `serve`, handed to the relay's front.
+
+    Attributes:
+        draining: nothing new is taken; what runs, runs on.
+        idle: set while no request is under way, save for the node's own pages.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: NodeId,
+        book: EngineBook,
+        admission: Admission,
+        report: Callable[[], NodeReport],
+        body_limit_bytes: int,
+    ) -> None:
+        self._book = book
+        self._admission = admission
+        self._report = report
+        self._body_limit_bytes = body_limit_bytes
+        self._mark: tuple[Header, ...] = ((VIA, header_text(node)),)
+        self.draining = False
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self._under_way = 0
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request; what is raised beyond this is our own mistake."""
+        path, _ = split_target(exchange.head.target)
+        if path.startswith("/pair/"):
+            self._answer_own_page(exchange, path)
+            return
+        visit = Visit(exchange, path)
+        self._under_way += 1
+        self.idle.clear()
+        try:
+            await self._serve(visit)
+        except RequestFault as fault:
+            visit.answer(fault_answer(visit.dialect, fault))
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self.idle.set()
+            visit.log()
+
+    def _answer_own_page(self, exchange: Exchange, path: str) -> None:
+        if path == REPORT_PATH and exchange.head.method in (b"GET", b"HEAD"):
+            exchange.answer(200, _JSON, encode_report(self._report()))
+            return
+        words = f"A node has only GET {REPORT_PATH} under /pair/; the rest is the proxy's."
+        answer = own_answer(dialect_of(path), 404, "not_found", words)
+        exchange.answer(answer.status, answer.headers, answer.body)
+
+    async def _serve(self, visit: Visit) -> None:
+        """Choose by the headers where a proxy has chosen, so that a full node never reads a
+        body.
+        """
+        head = visit.exchange.head
+        if head.first(VIA) is not None:
+            visit.answer(own_answer(visit.dialect, 508, "node_loop", _LOOP))
+            return
+        if self.draining:
+            visit.answer(self._later(visit, NODE_DRAINING, "This node is being stopped."))
+            return
+        engine, model = read_choice(head.first)
+        if engine is not None and (model is not None or visit.light):
+            choice = self._book.named(engine, model)
+            if choice is None:
+                raise self._not_here(model or engine)
+            await self._admit(visit, choice, None)
+        else:
+            pieces = await visit.exchange.read_body(self._body_limit_bytes)
+            seen = peek(
+                head.method,
+                head.target,
+                pieces,
+                content_type=head.first(b"content-type"),
+                content_encoding=head.first(b"content-encoding"),
+            )
+            await self._admit(visit, self._choose(seen, engine), pieces)
+
+    def _choose(self, seen: Peek, engine: EngineName | None) -> Choice:
+        """Where a request goes for which no proxy has chosen a replica."""
+        book = self._book
+        if seen.model is not None:
+            choice = (
+                book.with_model(seen.model) if engine is None else book.named(engine, seen.model)
+            )
+            if choice is None:
+                raise self._not_here(seen.model)
+            return choice
+        choice = book.for_dialect(seen.dialect) if seen.light else book.only_replica()
+        if choice is not None:
+            return choice
+        if seen.light:
+            raise RequestFault(404, "no_engine", "No engine has been found on this machine yet.")
+        raise model_missing(book.models())
+
+    async def _admit(self, visit: Visit, choice: Choice, pieces: list[bytes] | None) -> None:
+        """Relay under a slot, unless the request costs none; whatever happens, the slot comes
+        back.
+        """
+        visit.choice = choice
+        replica = choice.replica
+        if visit.light or replica is None:
+            await self._relay(visit, choice, pieces)
+            return
+        admitted = self._admission.admit((replica.engine, replica.model), replica.slots)
+        if admitted is None:
+            words = f"All {replica.slots} slots of {replica.model} on this node are taken."
+            visit.answer(self._later(visit, NODE_BUSY, words))
+            return
+        try:
+            await self._relay(visit, choice, pieces)
+        finally:
+            self._admission.settle(admitted)
+
+    async def _relay(self, visit: Visit, choice: Choice, pieces: list[bytes] | None) -> None:
+        exchange = visit.exchange
+        if pieces is None:
+            pieces = await exchange.read_body(self._body_limit_bytes)
+        engine = choice.engine
+        request = request_bytes(
+            exchange.head,
+            authority=engine.pool.authority,
+            body_length=sum(map(len, pieces)),
+            add=self._mark,
+            target=engine.path + exchange.head.target if engine.path else None,
+        )
+        try:
+            upstream, head = await engine.pool.ask(request, pieces)
+            visit.status = head.status
+            pieces.clear()  # megabytes, which the engine has now and an answer may take minutes
+            await carry(exchange, upstream, head, visit)
+        except NodeFault as fault:
+            visit.fault = str(fault)
+            engine.look.set()
+            if exchange.begun:
+                exchange.cut()  # nobody may take this for the end; a proxy words it for its client
+            else:
+                words = f"The engine {engine.name} on this node gave no answer: {fault}"
+                visit.answer(own_answer(visit.dialect, 502, ENGINE_UNREACHABLE, words))
+
+    def _later(self, visit: Visit, code: str, words: str) -> OwnAnswer:
+        return own_answer(visit.dialect, 503, code, words, retry_after_s=BUSY_RETRY_AFTER_S)
+
+    def _not_here(self, name: str) -> RequestFault:
+        words = f"{name!r} is not on this node. {models_sentence(self._book.models())}"
+        return RequestFault(404, MODEL_NOT_FOUND, words, param="model")
