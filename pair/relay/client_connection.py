@@ -24,7 +24,7 @@ from pair.relay.heads import RequestHead
 from pair.relay.limits import FrontLimits
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
-from pair.relay.sockets import tune
+from pair.relay.sockets import reset, tune
 from pair.relay.sweep import Sweep
 
 Serve = Callable[[Exchange], Awaitable[None]]
@@ -302,7 +302,7 @@ class ClientConnection(asyncio.Protocol):
             self._close()
         else:
             self._stage = _Stage.CLOSED
-            self._transport.abort()
+            reset(self._transport)
 
     # --- from one request to the next, and the end -----------------------------------------------
 

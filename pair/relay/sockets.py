@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
+import sys
+from typing import Any
 
 # A machine that was switched off is noticed after 30 + 3 * 10 s on a connection where nothing else
 # is said, and a router in between does not forget it while a non-streamed answer takes minutes.
@@ -16,12 +19,15 @@ KEEPALIVE_PROBES = 3
 WRITE_HIGH_BYTES = 64 * 1024
 WRITE_LOW_BYTES = 16 * 1024
 
+# SO_LINGER, on and for no time: closing sends a reset instead of an orderly end.
+_NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+
 
 def tune(transport: asyncio.Transport) -> None:
     """No waiting for fuller packets, dead connections found, write buffer bounded."""
     transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
     connected = transport.get_extra_info("socket")
-    if connected is None or connected.family not in {socket.AF_INET, socket.AF_INET6}:
+    if not _is_tcp(connected):
         return
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
@@ -38,3 +44,18 @@ def tune(transport: asyncio.Transport) -> None:
     except OSError:
         # macOS says EINVAL when the other side has gone already, which the transport will say next.
         return
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Close at once and so that it cannot be taken for an orderly end: `abort` alone says FIN.
+
+    A Unix socket has no such thing and is closed.
+    """
+    connected = transport.get_extra_info("socket")
+    if _is_tcp(connected) and not transport.is_closing():
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
+
+
+def _is_tcp(connected: Any) -> bool:
+    return connected is not None and connected.family in {socket.AF_INET, socket.AF_INET6}
