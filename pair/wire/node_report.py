@@ -29,13 +29,19 @@ TEXT_LIMIT_CHARS = 512
 WARNINGS_LIMIT = 64
 """Most warnings of one node; a person reads three."""
 
-_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
+REPLICAS_LIMIT = 4096
+"""Most models of one node; a person's collection has tens."""
+
+SLOTS_LIMIT = 4096
+"""Most slots of one replica; the largest engines batch hundreds."""
+
+_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f]*\Z"
 """No control characters: these texts are shown in terminals, which obey some."""
 
 _Text = Annotated[str, Meta(max_length=TEXT_LIMIT_CHARS, pattern=_ONE_LINE)]
 _Name = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT_CHARS, pattern=_ONE_LINE)]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
-_Slots = Annotated[int, Meta(ge=1, le=4096)]
+_Slots = Annotated[int, Meta(ge=1, le=SLOTS_LIMIT)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -63,11 +69,12 @@ class _Report(Struct, gc=False):
     name: _Text
     version: _Text = ""
     draining: bool = False
-    replicas: Annotated[list[_Replica], Meta(max_length=4096)] = []
+    replicas: Annotated[list[_Replica], Meta(max_length=REPLICAS_LIMIT)] = []
     warnings: Annotated[list[_Text], Meta(max_length=WARNINGS_LIMIT)] = []
 
 
 _decoder = msgspec.json.Decoder(_Report)
+_replica_decoder = msgspec.json.Decoder(_Replica)
 _encoder = msgspec.json.Encoder()
 
 
@@ -84,6 +91,15 @@ def encode_report(report: NodeReport) -> bytes:
             warnings=[_one_line(warning) for warning in report.warnings[:WARNINGS_LIMIT]],
         )
     )
+
+
+def is_reportable(replica: ReplicaReport) -> bool:
+    """Whether a reader would take it: an engine may call a model anything, a report may not."""
+    try:
+        _replica_decoder.decode(_encoder.encode(_to_wire(replica)))
+    except (msgspec.MsgspecError, UnicodeError, OverflowError):
+        return False
+    return True
 
 
 def decode_report(body: bytes) -> NodeReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 from pair.core.names import EngineName, ModelName, NodeId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.errors import GarbledAnswer
-from pair.wire.node_report import WARNINGS_LIMIT, decode_report, encode_report
+from pair.wire.node_report import (
+    REPLICAS_LIMIT,
+    SLOTS_LIMIT,
+    WARNINGS_LIMIT,
+    decode_report,
+    encode_report,
+    is_reportable,
+)
 
 NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
 COUNTS = st.none() | st.integers(0, 1_000_000)
@@ -88,9 +96,14 @@ def replica_with(**changes: Any) -> bytes:
         form(name="a" * 513),
         form(draining="no"),
         form(warnings=["x"] * (WARNINGS_LIMIT + 1)),
-        form(replicas=[{"engine": "e", "engine_kind": "k", "model": f"{n}"} for n in range(4097)]),
+        form(
+            replicas=[
+                {"engine": "e", "engine_kind": "k", "model": f"{n}"}
+                for n in range(REPLICAS_LIMIT + 1)
+            ]
+        ),
         replica_with(slots=0),
-        replica_with(slots=4097),
+        replica_with(slots=SLOTS_LIMIT + 1),
         replica_with(slots=1.5),
         replica_with(running=-1),
         replica_with(waiting=10**30),
@@ -112,3 +125,27 @@ def test_a_report_with_odd_texts_is_written_so_that_it_can_be_read() -> None:
     read = decode_report(encode_report(report))
     assert read.name.startswith("pc [2Jx")
     assert read.warnings == ("two lines",) * WARNINGS_LIMIT
+
+
+@given(REPLICAS)
+def test_what_comes_back_as_it_was_can_be_reported(replica: ReplicaReport) -> None:
+    assert is_reportable(replica)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": ModelName("")},
+        {"model": ModelName("a\x1b[2J")},
+        {"model": ModelName("\ud800")},
+        {"model": ModelName("a" * 513)},
+        {"aliases": frozenset({ModelName("a\n")})},
+        {"slots": 0},
+        {"running": -1},
+        {"waiting": 10**30},
+    ],
+)
+def test_what_a_reader_would_refuse_cannot_be_reported(changes: dict[str, Any]) -> None:
+    replica = ReplicaReport(EngineName("e"), "generic", ModelName("a"))
+    assert is_reportable(replica)
+    assert not is_reportable(dataclasses.replace(replica, **changes))
