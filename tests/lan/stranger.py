@@ -11,8 +11,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-# The first two are public by the documentation, but not by `__all__`.
-from zeroconf import DNSOutgoing, DNSRecord, IPVersion, ServiceInfo  # type: ignore[attr-defined]
+from zeroconf import (  # type: ignore[attr-defined] # public, though not in __all__
+    DNSOutgoing,
+    DNSRecord,
+    IPVersion,
+    ServiceInfo,
+)
 from zeroconf.asyncio import AsyncZeroconf
 
 from pair.core.names import NodeId
