@@ -16,6 +16,7 @@ import typer
 
 import pair
 from pair.cli import exit_codes
+from pair.cli.bench import bench
 from pair.cli.echo import echo
 from pair.cli.jobs import jobs
 from pair.cli.nodes import models, nodes
@@ -72,6 +73,7 @@ def _any_command(
     log_to_stderr(debug=debug)
 
 
+app.command()(bench)
 app.command()(echo)
 app.command()(nodes)
 app.command()(models)

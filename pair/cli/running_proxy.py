@@ -12,11 +12,10 @@ import msgspec
 
 from pair.errors import GarbledAnswer, PairError, RequestFault, UnreachableNode
 from pair.settings import Settings
+from pair.wire.snapshot_json import VERSION
 
 Json = Mapping[str, Any]
 
-VERSION: Final = 1
-"""Of the snapshot's and the jobs' JSON, their field `v`."""
 CONNECT_LIMIT_S: Final = 3.0
 """A proxy is on this machine or near; what takes longer to connect is not there."""
 ANSWER_LIMIT_S: Final = 10.0
