@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +31,10 @@ _WHY = {
 }
 
 
+class _Leaving(Exception):
+    """Makes the TaskGroup cancel what is still running."""
+
+
 class Front:
     """An async context manager; leaving it ends everything at once, so `drain` first.
 
@@ -46,7 +49,6 @@ class Front:
             budget=BodyBudget(limits.buffered_limit_bytes),
             sweep=Sweep(),
         )
-        self._stack = AsyncExitStack()
         self._listening: list[asyncio.AbstractServer] = []
 
     @property
@@ -55,7 +57,7 @@ class Front:
         return len(self._frontage.connections)
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._frontage.tasks)
+        await self._frontage.tasks.__aenter__()
         return self
 
     async def __aexit__(
@@ -67,7 +69,9 @@ class Front:
         self._stop_accepting()
         self._stop_connections()
         try:
-            await self._stack.__aexit__(kind, error, trace)
+            # Not the error that we were left by: a TaskGroup would wrap it.
+            await self._frontage.tasks.__aexit__(_Leaving, _Leaving(), None)
+        except* _Leaving:
             await self._closed(LAST_WORDS_S)
         finally:
             self._stop_connections()

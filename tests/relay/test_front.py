@@ -1,0 +1,152 @@
+"""Listening, and the orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from pair.errors import UnusableAddress
+from pair.relay.exchange import Exchange, plain_answer
+from pair.relay.front import Front
+from tests.relay.relays import FRONT_LIMITS
+from tests.relay.wires import client, within
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def hello(exchange: Exchange) -> None:
+    """Answers at once."""
+    plain_answer(exchange, 200, f"hello {exchange.client}")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "[::1]:0", "localhost:0"])
+async def test_it_listens_on_ports_and_says_which(address: str) -> None:
+    async with Front(hello, FRONT_LIMITS) as front:
+        bound = await front.open(address)
+        assert bound.rpartition(":")[0] == address.rpartition(":")[0]
+        assert int(bound.rpartition(":")[2]) > 0
+        async with client(bound) as wire:
+            await wire.send(GET)
+            port = wire.writer.get_extra_info("sockname")[1]
+            assert (await wire.answer()).body.endswith(f":{port}\n".encode())
+
+
+async def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "pair.sock")
+    async with Front(hello, FRONT_LIMITS) as front:
+        assert await front.open(path) == path
+        async with client(path) as wire:
+            await wire.send(GET)
+            assert (await wire.answer()).body == b"hello local\n"
+
+
+async def test_an_address_in_use_is_named() -> None:
+    async with Front(hello, FRONT_LIMITS) as front, Front(hello, FRONT_LIMITS) as other:
+        bound = await front.open("127.0.0.1:0")
+        with pytest.raises(UnusableAddress, match=rf"^cannot listen on {bound}: it is in use$"):
+            await other.open(bound)
+
+
+async def test_what_is_raised_within_comes_out_as_it_is() -> None:
+    with pytest.raises(UnusableAddress):
+        async with Front(hello, FRONT_LIMITS) as front:
+            await front.open("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("192.0.2.1:1", "this machine has no such address"),
+        ("/nowhere/at/all.sock", "its folder does not exist"),
+    ],
+)
+async def test_an_address_that_is_not_ours_is_named(address: str, why: str) -> None:
+    async with Front(hello, FRONT_LIMITS) as front:
+        with pytest.raises(UnusableAddress, match=f"cannot listen on {address}: {why}"):
+            await front.open(address)
+
+
+async def test_a_name_that_is_not_known_is_named() -> None:
+    async with Front(hello, FRONT_LIMITS) as front:
+        with pytest.raises(UnusableAddress, match=r"cannot listen on no-such-name\.invalid:1: "):
+            await front.open("no-such-name.invalid:1")
+
+
+async def test_draining_ends_idle_connections_and_lets_running_exchanges_finish() -> None:
+    go_on, started = asyncio.Event(), asyncio.Event()
+
+    async def serve(exchange: Exchange) -> None:
+        if exchange.head.target == b"/slow":
+            started.set()
+            await go_on.wait()
+        plain_answer(exchange, 200, "done")
+
+    async with Front(serve, FRONT_LIMITS) as front:
+        address = await front.open("127.0.0.1:0")
+        async with client(address) as idle, client(address) as busy, asyncio.TaskGroup() as tasks:
+            await idle.send(GET)
+            await idle.answer()
+            await busy.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+            await within(started.wait())
+            draining = tasks.create_task(front.drain(10))
+            assert await idle.rest() == b""
+            with pytest.raises(OSError, match="refused|Connect call failed"):
+                async with client(address):
+                    pass
+            assert not draining.done()
+            go_on.set()
+            got = await busy.answer()
+            assert (got.body, got.values("connection")) == (b"done\n", ["close"])
+            await within(draining)
+            assert front.connections == 0
+
+
+async def test_draining_cancels_what_takes_longer_and_says_so() -> None:
+    cancelled: asyncio.Queue[bool] = asyncio.Queue()
+    started = asyncio.Event()
+
+    async def serve(exchange: Exchange) -> None:
+        try:
+            started.set()
+            await asyncio.Event().wait()
+        finally:
+            cancelled.put_nowait(exchange.client_left)
+
+    async with Front(serve, FRONT_LIMITS) as front, client(await front.open("127.0.0.1:0")) as wire:
+        await wire.send(GET)
+        await within(started.wait())
+        await within(front.drain(0.05))
+        assert await within(cancelled.get()) is False
+        got = await wire.answer()
+        assert (got.status, got.body) == (503, b"Shutting down.\n")
+        assert front.connections == 0
+
+
+async def test_leaving_ends_everything_at_once() -> None:
+    ended: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def serve(exchange: Exchange) -> None:
+        try:
+            if exchange.head.target == b"/after":
+                plain_answer(exchange, 200, "early")
+            started.release()
+            await asyncio.Event().wait()
+        finally:
+            ended.put_nowait(exchange.head.target)
+
+    started = asyncio.Semaphore(0)
+    async with AsyncExitStack() as clients:
+        async with Front(serve, FRONT_LIMITS) as front:
+            address = await front.open("127.0.0.1:0")
+            wire = await clients.enter_async_context(client(address))
+            other = await clients.enter_async_context(client(address))
+            await wire.send(GET)
+            await other.send(b"GET /after HTTP/1.1\r\nHost: a\r\n\r\n")
+            await within(started.acquire())
+            await within(started.acquire())
+        assert {ended.get_nowait(), ended.get_nowait()} == {b"/", b"/after"}
+        await wire.ended()
+        await other.ended()
