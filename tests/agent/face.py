@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +50,13 @@ def local(name: str, url: str, *models: str, kind: str = "llamacpp", slots: int 
         ReplicaReport(EngineName(name), kind, ModelName(model), slots=slots) for model in models
     )
     return engine
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until this holds; for what no event tells of, such as another task's bookkeeping."""
+    async with asyncio.timeout(SOON_S):
+        while not condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.001)
 
 
 @dataclass(slots=True)

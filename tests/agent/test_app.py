@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 
 import aiohttp
@@ -15,20 +16,13 @@ import pytest
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
 from pair.wire.dialects import Dialect
 from pair.wire.node_report import decode_report
-from tests.agent.face import BODY_LIMIT_BYTES, SOON_S, Face, chat, chosen, face, local, of
+from tests.agent.face import BODY_LIMIT_BYTES, SOON_S, Face, chat, chosen, face, local, of, until
 
 INSTANT = EchoSettings(prefill_rate_tokens_per_s=1e9, decode_rate_tokens_per_s=1e9, answer_tokens=4)
 ENDLESS = EchoSettings(
     prefill_rate_tokens_per_s=1e9, decode_rate_tokens_per_s=200, answer_tokens=1_000_000
 )
 CHAT = "/v1/chat/completions"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until this holds; for what the node itself does, right after the wire."""
-    async with asyncio.timeout(SOON_S):
-        while not condition():  # noqa: ASYNC110 - no event tells of another task's bookkeeping
-            await asyncio.sleep(0)
 
 
 async def error_of(answer: aiohttp.ClientResponse) -> dict[str, str]:
@@ -314,6 +308,35 @@ async def test_a_hang_up_in_the_middle_of_a_body_frees_the_slot() -> None:
         await until(lambda: node.running("llamacpp:1", "echo") == 1)
         writer.close()
         await until(lambda: node.running("llamacpp:1", "echo") == 0)
+
+
+async def test_whatever_happens_to_300_requests_all_slots_come_back() -> None:
+    settings = EchoSettings(slots=3, prefill_rate_tokens_per_s=1e4, decode_rate_tokens_per_s=2000)
+    chance = random.Random(7)
+    kinds = ["reset", "cut", "500", "close_after_head", "garbage", ""]
+    async with EchoEngine(settings) as engine, face(of(engine, slots=3)) as node:
+
+        async def ask(fault: str, hang_up_s: float, stream: bool) -> None:
+            headers = chosen() | ({"x-echo-fault": fault} if fault else {})
+            body = chat(stream=stream)
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with (
+                    asyncio.timeout(hang_up_s),
+                    node.client.post(node.url + CHAT, data=body, headers=headers) as answer,
+                ):
+                    await answer.read()
+
+        for _ in range(30):
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(10):
+                    plan = (chance.choice(kinds), chance.uniform(0, 0.06), chance.random() < 0.5)
+                    tasks.create_task(ask(*plan))
+        await until(lambda: node.running("llamacpp:1", "echo") == 0)
+        async with asyncio.timeout(SOON_S):
+            await node.app.idle.wait()
+        counters = engine.journal.counters
+        await engine.journal.until(lambda: counters.running == 0, SOON_S)
+        assert 0 < counters.max_running <= 3
 
 
 async def test_a_draining_node_finishes_and_takes_nothing_new() -> None:
