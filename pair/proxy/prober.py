@@ -58,6 +58,7 @@ class Prober:
         self._bare = bare
         self._feed: Callable[[Event], None] = _not_open
         self._tasks = asyncio.TaskGroup()
+        self._probes: set[asyncio.Task[None]] = set()
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     def open(self, feed: Callable[[Event], None]) -> Self:
@@ -92,13 +93,20 @@ class Prober:
         trace: TracebackType | None,
     ) -> None:
         self._feed = _not_open
-        await self._tasks.__aexit__(kind, error, trace)
+        for task in tuple(self._probes):
+            task.cancel()
+        # Without the error: the group would wrap it, and whoever raised it expects it as it was.
+        await self._tasks.__aexit__(None, None, None)
         for session in self._sessions.values():
             await session.close()
 
     def probe(self, probe: Probe) -> None:
-        """Start asking; exactly one event follows."""
-        self._tasks.create_task(self._answer(probe), name=f"probe {probe.node}")
+        """Start asking; exactly one event follows, unless the proxy ends first."""
+        if self._feed is _not_open:
+            return
+        task = self._tasks.create_task(self._answer(probe), name=f"probe {probe.node}")
+        self._probes.add(task)
+        task.add_done_callback(self._probes.discard)
 
     async def _answer(self, probe: Probe) -> None:
         try:

@@ -1,0 +1,250 @@
+"""One ticket over its attempts: what is tried elsewhere, what is not, how an answer may end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+
+from pair.bench.echo_engine.settings import EchoModel, EchoSettings
+from pair.core.names import Outcome, Phase
+from pair.settings import QueueSettings, RetrySettings, Settings
+from tests.support.house import FAST, House, chat, house
+
+STEADY = EchoSettings(prefill_rate_tokens_per_s=1e9, decode_rate_tokens_per_s=100.0)
+
+
+def starts(built: House) -> list[int]:
+    """Generations begun, by engine."""
+    return [engine.journal.counters.started for engine in built.engines]
+
+
+async def test_an_answer_carries_who_gave_it_and_why() -> None:
+    async with house(FAST) as built:
+        reply = await built.send(chat(), x_pair_job="team", x_request_id="r-1")
+        assert reply.status == 200
+        assert reply.headers["x-pair-node"] == "node-0"
+        assert reply.headers["x-pair-attempts"] == "1"
+        assert reply.headers["x-pair-job"] == "team"
+        assert reply.headers["x-request-id"] == "r-1"
+        assert int(reply.headers["x-pair-queue-ms"]) < 100
+        assert "shortest queue" in reply.headers["x-pair-reason"]
+        entry = built.engines[0].journal.entries[-1]
+        assert entry.request_id == "r-1"
+        names = {name.lower() for name, _ in entry.headers}
+        assert not {name for name in names if name.startswith(b"x-pair-")}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_clients_bytes_are_the_engines_bytes(stream: bool) -> None:
+    """I10, for the body in both directions."""
+    async with house(FAST) as built:
+        body = json.dumps(chat(tokens=30, stream=stream, text="ä€😀")).encode()
+        async with built.client.post(
+            "/v1/chat/completions", data=body, headers={"content-type": "application/json"}
+        ) as answer:
+            received = await answer.read()
+        await built.engines[0].journal.until(
+            lambda: built.engines[0].journal.counters.fates["done"] == 1, 5.0
+        )
+        entry = built.engines[0].journal.entries[-1]
+        assert hashlib.sha256(received).hexdigest() == entry.body_sha256
+        assert hashlib.sha256(body).hexdigest() == entry.request_sha256
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "reset",
+        "status,status=502",
+        "status,status=503",
+        '{"kind":"status","status":503,"message":"server busy, please try again"}',
+        "garbage",
+        "close_after_head",
+    ],
+)
+async def test_a_failed_attempt_goes_to_another_node(fault: str) -> None:
+    async with house(FAST, FAST) as built:
+        built.engines[0].faults.set(fault)
+        for _ in range(2):
+            reply = await built.send(chat(stream=True))
+            assert reply.status == 200
+            assert reply.headers["x-pair-node"] == "node-1"
+            assert reply.body.endswith(b"data: [DONE]\n\n")
+        await built.quiet()
+        assert built.snapshot().closed[Outcome.ANSWERED] == 2
+        built.assert_books_are_clean()
+
+
+async def test_an_engine_that_is_gone_is_found_out_by_the_first_call_at_latest() -> None:
+    async with house(FAST, FAST) as built:
+        await built.engines[0].crash()
+        replies = [await built.send(chat()) for _ in range(4)]
+        assert {reply.status for reply in replies} == {200}
+        assert {reply.headers["x-pair-node"] for reply in replies} == {"node-1"}
+        nodes = built.proxy.scheduler.membership.nodes.values()
+        await built.until(lambda: next(iter(nodes)).phase in (Phase.SUSPECT, Phase.LOST))
+        built.assert_books_are_clean()
+
+
+async def test_a_500_gets_one_second_opinion_and_then_the_engines_own_words() -> None:
+    async with house(FAST, FAST, FAST) as built:
+        for engine in built.engines:
+            engine.faults.set("status,status=500,message=tensor on fire")
+        reply = await built.send(chat())
+        assert reply.status == 500
+        assert "tensor on fire" in reply.json["error"]["message"]
+        assert reply.headers["x-pair-attempts"] == "2"
+        await built.quiet()
+        assert built.snapshot().closed[Outcome.FAILED] == 1
+        built.assert_books_are_clean()
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 413, 422])
+async def test_a_clients_own_error_is_an_answer_and_hurts_nobody(status: int) -> None:
+    async with house(FAST, FAST) as built:
+        reply = await built.send(chat(), x_echo_fault=f"status,status={status},message=no good")
+        assert reply.status == status
+        assert "no good" in reply.json["error"]["message"]
+        assert reply.headers["x-pair-attempts"] == "1"
+        await built.quiet()
+        assert built.snapshot().closed[Outcome.ANSWERED] == 1
+        assert all(r.set_aside_s == 0 for n in built.snapshot().nodes for r in n.replicas)
+
+
+async def test_no_more_engine_starts_than_attempts_allowed() -> None:
+    """One layer retries: what every engine refuses is tried `attempts_limit` times in all."""
+    settings = Settings(retry=RetrySettings(attempts_limit=2))
+    async with house(FAST, FAST, FAST, settings=settings) as built:
+        for engine in built.engines:
+            engine.faults.set("status,status=502,message=not today")
+        reply = await built.send(chat())
+        assert reply.status == 502
+        assert reply.headers["x-pair-attempts"] == "2"
+        asked = sum(
+            e.journal.counters.requests_by_path["/v1/chat/completions"] for e in built.engines
+        )
+        assert asked == 2
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "mid_chunk"])
+async def test_a_stream_that_breaks_ends_with_an_error_event_and_no_false_end(how: str) -> None:
+    async with house(STEADY, STEADY) as built:
+        client = await built.raw()
+        client.post(chat(tokens=50, stream=True), X_Echo_Fault=f"cut,after_events=3,how={how}")
+        head = await client.until(b"\r\n\r\n")
+        body = await client.rest()
+        assert b"200 OK" in head
+        assert b"[DONE]" not in body
+        assert b'"error"' in body
+        assert b'"engine_error"' in body
+        assert b"\r\n0\r\n" not in body, "the chunked body must not look complete"
+        await built.quiet()
+        assert built.snapshot().closed[Outcome.FAILED] == 1
+        assert sum(starts(built)) == 1, "nothing is started again after the first content byte"
+        built.assert_books_are_clean()
+
+
+async def test_a_torn_answer_that_is_no_stream_does_not_look_whole() -> None:
+    async with house(STEADY) as built:
+        client = await built.raw()
+        client.post(chat(tokens=20), X_Echo_Fault="cut")
+        everything = await client.rest()
+        head, _, body = everything.partition(b"\r\n\r\n")
+        if b"content-length" in head.lower():
+            announced = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+            assert len(body) < announced
+        else:
+            assert not body.endswith(b"0\r\n\r\n")
+        await built.quiet()
+        built.assert_books_are_clean()
+
+
+async def test_a_node_that_dies_under_a_stream_ends_it_and_serves_the_waiting_elsewhere() -> None:
+    async with house(STEADY, STEADY) as built:
+        streams = [await built.raw() for _ in range(2)]
+        for stream in streams:
+            stream.post(chat(tokens=150, stream=True))
+            await stream.until(b"data:")
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(built.send(chat(tokens=2)))
+            await built.until(lambda: built.snapshot().waiting == 1)
+            await built.engines[0].crash()
+            rest = [await stream.rest_or_done() for stream in streams]
+        reply = waiting.result()
+        assert reply.status == 200
+        assert reply.headers["x-pair-node"] == "node-1"
+        assert sorted(b"[DONE]" in each for each in rest) == [False, True]
+        await built.quiet()
+        built.assert_books_are_clean()
+
+
+async def test_a_full_queue_refuses_in_the_dialect_and_says_when_to_come_back() -> None:
+    settings = Settings(queue=QueueSettings(limit=2))
+    async with house(STEADY, settings=settings) as built:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(built.send(chat(tokens=30))) for _ in range(3)]
+            await built.until(lambda: built.snapshot().waiting == 2)
+            async with built.client.post("/v1/messages", json=chat()) as answer:
+                assert answer.status == 429
+                assert int(answer.headers["Retry-After"]) >= 1
+                body = await answer.json()
+                assert body["type"] == "error"
+                assert "queue.limit" in body["error"]["message"]
+            async with built.client.post("/api/chat", json=chat()) as answer:
+                assert answer.status == 429
+                assert isinstance((await answer.json())["error"], str)
+        assert [each.result().status for each in running] == [200] * 3
+        built.assert_books_are_clean()
+
+
+async def test_a_wait_limit_ends_a_wait() -> None:
+    settings = Settings(queue=QueueSettings(wait_limit_s=0.2))
+    async with house(STEADY, settings=settings) as built:
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(built.send(chat(tokens=60)))
+            await built.until(lambda: built.snapshot().in_flight == 1)
+            reply = await built.send(chat())
+            assert reply.status == 503
+            assert reply.json["error"]["code"] == "waited_too_long"
+            assert "Retry-After" in reply.headers
+        assert running.result().status == 200
+
+
+async def test_a_pinned_call_goes_to_its_node_only() -> None:
+    async with house(FAST, FAST, FAST) as built:
+        for _ in range(4):
+            reply = await built.send(chat(), x_pair_node="node-1")
+            assert reply.headers["x-pair-node"] == "node-1"
+        assert starts(built) == [0, 4, 0]
+        reply = await built.send(chat(), x_pair_node="attic")
+        assert reply.status == 404
+        assert "node-0, node-1, node-2" in reply.json["error"]["message"]
+
+
+async def test_a_model_is_found_by_its_alias() -> None:
+    named = replace(FAST, models=(EchoModel("echo:7b", ("gpt-4o",)),))
+    async with house(FAST, named) as built:
+        assert (await built.send(chat("gpt-4o"))).headers["x-pair-node"] == "node-1"
+        assert (await built.send(chat("echo"))).headers["x-pair-node"] == "node-0"
+
+
+async def test_slots_that_the_user_names_beat_the_engines_word() -> None:
+    wide = replace(STEADY, slots=4)
+    async with house(wide, slots=[2]) as built:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(6):
+                tasks.create_task(built.send(chat(tokens=10)))
+        assert built.engines[0].journal.counters.max_running == 2
+
+
+async def test_an_idle_connection_that_the_engine_closed_costs_no_attempt() -> None:
+    async with house(FAST) as built:
+        built.engines[0].faults.set("idle_close,first=1")
+        for _ in range(3):
+            reply = await built.send(chat())
+            assert (reply.status, reply.headers["x-pair-attempts"]) == (200, "1")
+        assert starts(built) == [3]

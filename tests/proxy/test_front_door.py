@@ -1,0 +1,157 @@
+"""What the proxy answers by itself: its own pages, the merged lists, and bad input."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pair.bench.echo_engine.settings import EchoModel
+from pair.core.names import Outcome
+from pair.settings import ProxySettings, Settings
+from tests.support.house import FAST, chat, house
+
+
+async def test_lists_are_merged_over_the_house_with_aliases() -> None:
+    other = replace(FAST, models=(EchoModel("other", ("alias",)), EchoModel("echo")))
+    async with house(FAST, other) as built:
+        async with built.client.get("/v1/models") as answer:
+            assert answer.status == 200
+            listed = await answer.json()
+        assert [m["id"] for m in listed["data"]] == ["alias", "echo", "other"]
+        assert {m["id"]: m["nodes"] for m in listed["data"]} == {"alias": 1, "echo": 2, "other": 1}
+        async with built.client.get("/api/tags") as answer:
+            tags = await answer.json()
+        assert [m["name"] for m in tags["models"]] == ["alias", "echo", "other"]
+
+
+async def test_lists_come_from_memory_even_when_every_node_is_silent() -> None:
+    async with house(FAST, FAST) as built:
+        for engine in built.engines:
+            engine.faults.set("black_hole,path=*")
+        start = time.perf_counter()
+        for path in ("/v1/models", "/api/tags", "/healthz"):
+            async with built.client.get(path) as answer:
+                assert answer.status == 200
+        assert time.perf_counter() - start < 0.1 * 3
+
+
+async def test_health_snapshot_jobs_and_metrics() -> None:
+    async with house(FAST) as built:
+        await built.send(chat(tokens=7), x_pair_job="team/alpha")
+        async with built.client.get("/healthz") as answer:
+            assert await answer.json() == {"status": "ok"}
+        async with built.client.get("/pair/v1/snapshot") as answer:
+            snapshot = await answer.json()
+        assert snapshot["tickets"]["answered"] == 1
+        assert snapshot["nodes"][0]["replicas"][0]["served"] == 1
+        async with built.client.get("/pair/v1/jobs") as answer:
+            (job,) = (await answer.json())["jobs"]
+        assert (job["id"], job["calls_total"], job["output_tokens"]) == ("team/alpha", 1, 7)
+        async with built.client.get("/pair/v1/jobs/team/alpha") as answer:
+            (call,) = (await answer.json())["calls"]
+        assert call["node"] == built.engines[0].url
+        assert call["ttft_s"] <= call["done_s"]
+        async with built.client.get("/pair/v1/jobs/none") as answer:
+            assert answer.status == 404
+        async with built.client.get("/metrics") as answer:
+            text = await answer.text()
+        assert 'pair_tickets_closed_total{outcome="answered"} 1.0' in text
+        assert 'pair_node_phase{node="node-0",phase="ready"} 1.0' in text
+
+
+Case = tuple[str, bytes, int, str, str]
+
+BAD: list[Case] = [
+    ("/v1/chat/completions", b"this is not json", 400, "invalid_json", "JSON"),
+    ("/v1/chat/completions", b"[1, 2]", 400, "invalid_json", "object"),
+    ("/v1/chat/completions", b"", 400, "invalid_json", "JSON"),
+    ("/v1/chat/completions", b'{"messages": []}', 400, "model_required", "echo"),
+    ("/v1/chat/completions", b'{"model": 7}', 400, "invalid_model", "model"),
+    ("/v1/chat/completions", b'{"model": "gpt-9"}', 404, "model_not_found", "echo"),
+    ("/nowhere", b'{"model": "echo"}', 404, "no_such_path", "/v1"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "code", "words"), BAD)
+async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
+    path: str, body: bytes, status: int, code: str, words: str
+) -> None:
+    async with house(FAST) as built:
+        headers = {"content-type": "application/json"}
+        async with built.client.post(path, data=body, headers=headers) as answer:
+            assert answer.status == status
+            error = (await answer.json())["error"]
+        assert error["code"] == code
+        assert words in error["message"]
+        assert (await built.send(chat())).status == 200
+        built.assert_books_are_clean()
+
+
+async def test_an_unknown_model_is_refused_in_every_dialect() -> None:
+    async with house(FAST) as built:
+
+        async def refused(path: str) -> Any:
+            async with built.client.post(path, json={"model": "gpt-9", "messages": []}) as answer:
+                assert answer.status == 404
+                return await answer.json()
+
+        assert (await refused("/v1/chat/completions"))["error"]["param"] == "model"
+        anthropic = await refused("/v1/messages")
+        assert (anthropic["type"], anthropic["error"]["type"]) == ("error", "not_found_error")
+        assert "echo" in (await refused("/api/chat"))["error"]
+        assert built.snapshot().closed[Outcome.REFUSED] == 3
+
+
+async def test_a_body_above_the_limit_is_refused_before_it_is_sent() -> None:
+    settings = Settings(proxy=ProxySettings(body_limit_bytes=4096))
+    async with house(FAST, settings=settings) as built:
+        client = await built.raw()
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 999999999\r\n"
+        client.writer.write(head + b"Expect: 100-continue\r\n\r\n")
+        answer = await client.until(b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 413")
+        assert b"4096" in await client.until(b"}}")
+        assert built.snapshot().opened == 0
+        assert (await built.send(chat())).status == 200
+
+
+async def test_light_requests_take_no_slot_and_do_not_wait() -> None:
+    slow = replace(FAST, decode_rate_tokens_per_s=5.0)
+    async with house(slow) as built:
+        client = await built.raw()
+        client.post(chat(tokens=50, stream=True))
+        await client.until(b"data:")
+        start = time.perf_counter()
+        async with built.client.get("/props") as answer:
+            assert answer.status == 200
+            assert json.loads(await answer.read())["total_slots"] == 1
+        assert time.perf_counter() - start < 1.0
+        assert built.snapshot().in_flight == 1
+        client.hang_up()
+        await built.quiet()
+        built.assert_books_are_clean()
+
+
+async def test_an_engine_that_answers_nonsense_is_a_warning_and_the_proxy_lives_on() -> None:
+    async with house(FAST, FAST) as built:
+        built.engines[0].faults.set("nonsense")
+        for _ in range(3):
+            assert (await built.send(chat())).status == 200
+        membership = built.proxy.scheduler.membership
+        node = membership.nodes[next(iter(membership.nodes))]
+        await built.until(lambda: bool(node.warnings) or node.phase != "ready")
+        assert (await built.send(chat())).status == 200
+        built.assert_books_are_clean()
+
+
+async def test_with_no_node_at_all_the_error_says_how_to_start_one() -> None:
+    settings = replace(Settings(), queue=replace(Settings().queue, start_grace_s=0.0))
+    async with house(settings=settings) as built:
+        reply = await built.send(chat())
+        assert reply.status == 503
+        assert "pair node" in reply.json["error"]["message"]
+        assert "Retry-After" in reply.headers
