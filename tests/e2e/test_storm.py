@@ -2,6 +2,7 @@
 
 Seeded, so that a failure runs again. The in-flight counts are watched all the time, not only at the
 end.
+"""
 
 from __future__ import annotations
 
@@ -114,8 +115,8 @@ async def test_a_thousand_calls_in_a_storm_each_have_one_fate() -> None:
         assert CALLS - seen["left"] <= snapshot.opened <= CALLS
         assert snapshot.closed[Outcome.ANSWERED] >= seen["answered"]
         for engine in built.engines[:3]:
-            journal = engine.journal
-            await journal.until(lambda j=journal: j.counters.running == 0, 10.0)  # type: ignore[misc]
+            counters = engine.journal.counters
+            await built.until(lambda c=counters: c.running == 0)  # type: ignore[misc]
             assert engine.journal.counters.max_running <= 2, "I2, at the engine"
 
 
