@@ -34,16 +34,14 @@ class BodyBudget:
             self._free_bytes -= amount_bytes
             return amount_bytes
         turn = asyncio.get_running_loop().create_future()
-        entry = (amount_bytes, turn)
-        self._waiting.append(entry)
+        self._waiting.append((amount_bytes, turn))
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back(amount_bytes)
-            else:
-                self._waiting.remove(entry)
+            if turn.cancelled():
                 self._let_in()
+            else:  # its turn had come, but it was cancelled before it could run
+                self.give_back(amount_bytes)
             raise
         return amount_bytes
 
@@ -53,7 +51,11 @@ class BodyBudget:
         self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self._free_bytes:
-            amount_bytes, turn = self._waiting.popleft()
-            self._free_bytes -= amount_bytes
-            turn.set_result(None)
+        while self._waiting:
+            amount_bytes, turn = self._waiting[0]
+            if not turn.cancelled():
+                if amount_bytes > self._free_bytes:
+                    return
+                self._free_bytes -= amount_bytes
+                turn.set_result(None)
+            self._waiting.popleft()
