@@ -366,7 +366,7 @@ class Desk:
 
     def _judge_pins(self, name: ModelName, node: Node, now: float) -> None:
         line = self.room.line(name)
-        pinned = [] if line is None else [ticket for ticket in line.bound if ticket.pin == node.id]
+        pinned = [] if line is None else [ticket for ticket in line.few if ticket.pin == node.id]
         if pinned and not pin_holds(node, name, self._fleet):
             for ticket in pinned:
                 detail = refusals.unknown_node(self._membership, node.id, name)

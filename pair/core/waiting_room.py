@@ -6,7 +6,8 @@ again (I5) without any special place.
 
 Each line has two lanes, because most tickets may go to any replica and a few may not (a pin, a node
 that has failed them): when a slot frees, the head of the free lane is found at once and only the
-few are searched.
+few are searched. Those who come back to an earlier place stand with the few, since the free lane
+only grows at its end.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from pair.core.ticket import Ticket
 
 
 class Line:
-    """The waiting tickets of one model name."""
+    """The waiting tickets of one model name; both lanes are in order of arrival."""
 
     def __init__(self) -> None:
         self.free: dict[TicketId, Ticket] = {}
-        self.bound: list[Ticket] = []
+        self.few: list[Ticket] = []
 
     def __len__(self) -> int:
-        return len(self.free) + len(self.bound)
+        return len(self.free) + len(self.few)
 
     def heads(self) -> Iterator[Ticket]:
-        """The tickets that may be next, by arrival: every bound one, and the head of the free
+        """The tickets that may be next, by arrival: each of the few, and the head of the free
         lane.
         """
         head = next(iter(self.free.values()), None)
-        for ticket in self.bound:
+        for ticket in self.few:
             if head is not None and head.arrival < ticket.arrival:
                 yield head
                 head = None
@@ -43,6 +44,19 @@ class Line:
 
     def oldest(self) -> Ticket | None:
         return next(self.heads(), None)
+
+    def add(self, ticket: Ticket) -> None:
+        """Queue by arrival number."""
+        last = next(reversed(self.free.values()), None)
+        if ticket.anywhere and (last is None or last.arrival < ticket.arrival):
+            self.free[ticket.id] = ticket
+        else:
+            bisect.insort(self.few, ticket, key=_arrival)
+
+    def remove(self, ticket: Ticket) -> None:
+        """Take out a ticket that is in here."""
+        if self.free.pop(ticket.id, None) is None:
+            del self.few[bisect.bisect_left(self.few, ticket.arrival, key=_arrival)]
 
 
 class WaitingRoom:
@@ -76,26 +90,22 @@ class WaitingRoom:
         line = self._lines.get(name)
         if line is None:
             return ()
-        return tuple(sorted((*line.free.values(), *line.bound), key=_arrival))
+        return tuple(sorted((*line.free.values(), *line.few), key=_arrival))
 
     def add(self, ticket: Ticket) -> None:
         """Queue a ticket by its arrival number; one that comes back is let in even when the room
         is full.
         """
-        line = self._lines.setdefault(ticket.name, Line())
-        if ticket.anywhere:
-            line.free[ticket.id] = ticket
-        else:
-            bisect.insort(line.bound, ticket, key=_arrival)
+        line = self._lines.get(ticket.name)
+        if line is None:
+            line = self._lines[ticket.name] = Line()
+        line.add(ticket)
         self._waiting += 1
 
     def remove(self, ticket: Ticket) -> None:
-        """Take a ticket out; its `anywhere` must be as it was when it was added."""
+        """Take a ticket out that is in here."""
         line = self._lines[ticket.name]
-        if ticket.anywhere:
-            del line.free[ticket.id]
-        else:
-            del line.bound[bisect.bisect_left(line.bound, ticket.arrival, key=_arrival)]
+        line.remove(ticket)
         if not len(line):
             del self._lines[ticket.name]
         self._waiting -= 1

@@ -12,7 +12,7 @@ from pair.core.desk import Desk
 from pair.core.events import NodeIdentified, NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
 from pair.core.fleet import Fleet
 from pair.core.limits import Limits
-from pair.core.membership import Membership, Node
+from pair.core.membership import LATE_S, Membership, Node
 from pair.core.names import NodeId, Phase
 
 
@@ -57,7 +57,7 @@ class Watch:
         id. What the other entry held (only if a bare engine answered there before) is lost with it.
         """
         stand_in = self._membership.nodes.get(event.node)
-        if stand_in is not None:
+        if stand_in is not None and event.really != event.node:
             stand_in.enter(Phase.LOST, f"it is known as {event.really}", now)
             self._desk.lose(stand_in, now)
             self._look_again(stand_in, now)
@@ -80,8 +80,7 @@ class Watch:
         node = self._membership.nodes.get(event.node)
         if node is None:
             return
-        late, sent_at = self._woke_late_at, node.probe_sent_at
-        if late is not None and sent_at is not None and sent_at <= late:
+        if node.probe_sent_at is not None and self._late_since(node.probe_sent_at, now):
             # We ourselves slept while this probe was under way, so its silence says nothing.
             node.probe_sent_at = None
             self._probe(node, now)
@@ -109,6 +108,13 @@ class Watch:
     def woke_late(self, now: float) -> None:
         """This machine slept or stalled: probes that are under way prove nothing."""
         self._woke_late_at = now
+
+    def _late_since(self, sent_at: float, now: float) -> bool:
+        """Whether this machine was late for anything since then: for an alarm, or for the end of
+        the probe itself (while every node is being asked, no alarm is set).
+        """
+        woke_late = self._woke_late_at is not None and sent_at <= self._woke_late_at
+        return woke_late or now - sent_at > self._limits.probe_limit_s + LATE_S
 
     def probe_due(self, node_id: NodeId, now: float) -> None:
         """Ask, or forget a node that has been lost for long enough."""

@@ -1,0 +1,446 @@
+"""The invariants I1 to I8 watched from outside: from events and decisions alone.
+
+The audit keeps its own books and never asks the scheduler what it counted, except to compare. Every
+test of the core and of the simulator runs under it, so each story and each random walk is also a
+test of every invariant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pair.core.decisions import (
+    Abort,
+    Decision,
+    Dispatch,
+    Probe,
+    RefusalKind,
+    Refuse,
+    WakeAt,
+)
+from pair.core.events import (
+    AttemptFailed,
+    Closed,
+    DrainRequested,
+    Event,
+    FailureKind,
+    FirstByte,
+    NodeIdentified,
+    NodeReported,
+    NodeSighted,
+    NodeWithdrawn,
+    Opened,
+    ProbeMissed,
+    Ticked,
+)
+from pair.core.limits import Limits
+from pair.core.names import LeaseId, NodeId, Outcome, Phase, ReplicaId, TicketId
+from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
+from pair.core.scheduler import Scheduler
+from pair.core.snapshot import take_snapshot
+from pair.core.strategies import Strategy, strategy_named
+
+FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING)
+SAME_NODE_AGAIN = (FailureKind.BUSY, FailureKind.LOADING, FailureKind.RATE_LIMITED)
+LATE_S = 1.0
+
+
+@dataclass(eq=False)
+class SeenTicket:
+    """What can be known of a ticket from outside."""
+
+    opened: Opened
+    arrival: int
+    pin: NodeId | None
+    waiting_since: float
+    waiting: bool = True
+    lease: LeaseId | None = None
+    committed: bool = False
+    over: bool = False
+    counted_attempts: int = 0
+    engine_errors: int = 0
+    waited_s: float = 0.0
+    failed_on: set[NodeId] = field(default_factory=set)
+    failures: int = 0
+
+
+@dataclass(eq=False)
+class SeenNode:
+    """What can be known of a node from outside; `open` is whether its last word lets work in."""
+
+    report: NodeReport | None = None
+    open: bool = False
+    drained: bool = False
+    probed_at: float | None = None
+
+
+class Audit:
+    """Watches one scheduler; `see` raises AssertionError with the invariant's number."""
+
+    def __init__(self, limits: Limits, *, always_serves: bool) -> None:
+        self.limits = limits
+        self.always_serves = always_serves
+        """Whether the strategy must never leave an eligible slot free (I4 without "unless")."""
+        self.tickets: dict[TicketId, SeenTicket] = {}
+        self.leases: dict[LeaseId, tuple[TicketId, ReplicaId, bool]] = {}
+        self.settled: set[LeaseId] = set()
+        self.nodes: dict[NodeId, SeenNode] = {}
+        self.fates: dict[TicketId, Outcome] = {}
+        self.hurt_at: dict[ReplicaId, float] = {}
+        self.peak: dict[ReplicaId, int] = {}
+        self.promised: float | None = None
+        self.late_at: float | None = None
+        self.ticked_at = 0.0
+        self.draining = False
+        self.now = 0.0
+
+    def see(self, event: Event, now: float, decisions: list[Decision]) -> None:
+        """Check what the scheduler made of one event."""
+        self.now = now
+        if self.promised is not None and now - self.promised > LATE_S:
+            self.late_at = now
+        self._event(event)
+        for decision in decisions:
+            self._decision(decision)
+        for ticket in self.tickets.values():
+            places = [ticket.lease is not None, ticket.waiting, ticket.over]
+            assert sum(places) == 1, f"I1: {ticket} is not in exactly one place"
+            assert not (ticket.waiting and ticket.opened.light), f"I1: light {ticket} waits"
+        if self.always_serves:
+            self._nobody_waits_beside_a_free_slot()
+
+    # Own books
+
+    def live(self, replica: ReplicaId) -> int:
+        """Leases that hold a slot there."""
+        return sum(1 for _, there, light in self.leases.values() if there == replica and not light)
+
+    def live_on(self, node: NodeId) -> list[LeaseId]:
+        return [lease for lease, (_, there, _) in self.leases.items() if there.node == node]
+
+    def waiting(self) -> list[SeenTicket]:
+        return [ticket for ticket in self.tickets.values() if ticket.waiting]
+
+    def said(self, replica: ReplicaId) -> ReplicaReport | None:
+        """The node's latest word on the replica."""
+        node = self.nodes.get(replica.node)
+        if node is None or node.report is None:
+            return None
+        for said in node.report.replicas:
+            if (said.engine, said.model) == (replica.engine, replica.model):
+                return said
+        return None
+
+    def _settle(self, lease: LeaseId) -> SeenTicket:
+        assert lease in self.leases, f"I3: lease {lease} is settled but is not live"
+        ticket_id, _, _ = self.leases.pop(lease)
+        self.settled.add(lease)
+        ticket = self.tickets[ticket_id]
+        assert ticket.lease == lease, f"I3: {ticket} does not hold lease {lease}"
+        ticket.lease = None
+        return ticket
+
+    def _to_wait(self, ticket: SeenTicket) -> None:
+        if ticket.committed:
+            ticket.over = True
+        else:
+            ticket.waiting, ticket.waiting_since = True, self.now
+
+    def _stop_waiting(self, ticket: SeenTicket) -> None:
+        ticket.waiting = False
+        ticket.waited_s += self.now - ticket.waiting_since
+
+    # Events
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case Opened():
+                pin = None if event.pin is None else self._node_named(event.pin)
+                arrival = len(self.tickets) + len(self.fates)
+                self.tickets[event.ticket] = SeenTicket(event, arrival, pin, self.now)
+            case FirstByte():
+                self.tickets[event.ticket].committed = True
+            case AttemptFailed():
+                self._attempt_failed(event)
+            case Closed():
+                self._closed(event)
+            case NodeSighted():
+                self.nodes.setdefault(event.node, SeenNode())
+            case NodeReported():
+                self._reported(event)
+            case ProbeMissed():
+                self._missed(event)
+            case NodeIdentified():
+                if event.node != event.really:
+                    self.nodes.pop(event.node, None)
+                    self.nodes.setdefault(event.really, SeenNode())
+            case DrainRequested():
+                if event.node is None:
+                    self.draining = True
+                elif event.node in self.nodes:
+                    self.nodes[event.node].drained = True
+                    self.nodes[event.node].open = False
+            case Ticked():
+                self.ticked_at, self.promised = self.now, None
+            case NodeWithdrawn():
+                pass
+
+    def _node_named(self, pin: str) -> NodeId | None:
+        if NodeId(pin) in self.nodes:
+            return NodeId(pin)
+        same = [
+            node
+            for node, seen in self.nodes.items()
+            if seen.report is not None and seen.report.name == pin
+        ]
+        return same[0] if len(same) == 1 else None
+
+    def _attempt_failed(self, event: AttemptFailed) -> None:
+        replica = self.leases[event.lease][1]
+        ticket = self._settle(event.lease)
+        kind = event.failure.kind
+        if kind is FailureKind.UNREACHABLE:
+            if replica.node in self.nodes:
+                self.nodes[replica.node].open = False
+        elif kind is not FailureKind.ENGINE_ERROR:
+            self.hurt_at[replica] = self.now
+        self._failed(ticket, replica.node, kind)
+
+    def _failed(self, ticket: SeenTicket, node: NodeId, kind: FailureKind) -> None:
+        ticket.failures += 1
+        if kind in FREE_TRIES and not ticket.opened.light:
+            ticket.counted_attempts -= 1
+        if kind not in SAME_NODE_AGAIN or ticket.opened.light:
+            ticket.failed_on.add(node)
+        self._to_wait(ticket)
+
+    def _closed(self, event: Closed) -> None:
+        ticket = self.tickets.pop(event.ticket)
+        if ticket.lease is not None:
+            _, replica, light = self.leases.pop(ticket.lease)
+            self.settled.add(ticket.lease)
+            if event.outcome is Outcome.ANSWERED and not light:
+                self.hurt_at.pop(replica, None)
+        assert event.ticket not in self.fates, f"I1: {event} is a second fate"
+        self.fates[event.ticket] = event.outcome
+
+    def _reported(self, event: NodeReported) -> None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return
+        node.report, node.probed_at = event.report, None
+        states = {said.state for said in event.report.replicas}
+        node.open = not (event.report.draining or node.drained or states == {ReplicaState.LOADING})
+        for replica in [replica for replica in self.hurt_at if replica.node == event.node]:
+            if self.said(replica) is None and not self.live(replica):
+                del self.hurt_at[replica]
+
+    def _missed(self, event: ProbeMissed) -> None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return
+        sent_at, node.probed_at = node.probed_at, None
+        if sent_at is not None and self._late_since(sent_at):
+            return
+        asked_at = self.now if sent_at is None else sent_at
+        if event.last_byte_at is not None and event.last_byte_at >= asked_at:
+            return
+        slow_engine = (
+            event.connected
+            and self.live_on(event.node)
+            and node.report is not None
+            and node.report.version == ""
+        )
+        if not slow_engine:
+            node.open = False
+
+    def _late_since(self, sent_at: float) -> bool:
+        woke_late = self.late_at is not None and sent_at <= self.late_at
+        return woke_late or self.now - sent_at > self.limits.probe_limit_s + LATE_S
+
+    # Decisions
+
+    def _decision(self, decision: Decision) -> None:
+        match decision:
+            case Dispatch():
+                self._dispatched(decision)
+            case Refuse():
+                self._refused(decision)
+            case Abort():
+                self._aborted(decision)
+            case Probe():
+                node = self.nodes.setdefault(decision.node, SeenNode())
+                assert node.probed_at is None, f"two probes of {decision.node} at once"
+                node.probed_at = self.now
+            case WakeAt():
+                assert self.promised is None or decision.at < self.promised, (
+                    f"{decision} does not come before {self.promised}"
+                )
+                self.promised = decision.at
+
+    def _dispatched(self, decision: Dispatch) -> None:
+        ticket = self.tickets.get(decision.ticket)
+        assert ticket is not None, f"I1: {decision} is for a ticket that is not open"
+        assert ticket.waiting, f"I1: {decision} for {ticket}"
+        used = decision.lease in self.leases or decision.lease in self.settled
+        assert not used, f"I3: {decision} gives a lease twice"
+        replica, light = decision.replica, ticket.opened.light
+        said, node = self.said(replica), self.nodes.get(replica.node)
+        assert said is not None, f"{decision} goes where nothing is reported"
+        assert node is not None, f"{decision} goes to an unknown node"
+        assert node.open, f"{decision} goes to a node that takes nothing new"
+        assert said.state is ReplicaState.READY, f"{decision} goes to {said}"
+        assert ticket.opened.model in (None, said.model, *said.aliases), f"{decision}: wrong model"
+        assert ticket.pin in (None, replica.node), f"{decision} breaks the pin of {ticket}"
+        if light:
+            assert replica.node not in ticket.failed_on, f"{decision}: light, and failed there"
+        else:
+            live = self.live(replica)
+            assert live < said.slots, f"I2: {decision} on {live} of {said.slots} slots in use"
+            self._nobody_older_passed_over(ticket, replica, said)
+        self._stop_waiting(ticket)
+        assert abs(decision.queued_s - ticket.waited_s) < 1e-6, f"{decision}: {ticket} waited"
+        ticket.lease = decision.lease
+        ticket.counted_attempts += 1
+        assert ticket.counted_attempts == decision.attempt <= self.limits.attempts_limit, (
+            f"{decision} for {ticket}"
+        )
+        self.leases[decision.lease] = (decision.ticket, replica, light)
+
+    def _nobody_older_passed_over(
+        self, ticket: SeenTicket, replica: ReplicaId, said: ReplicaReport
+    ) -> None:
+        for other in self.waiting():
+            if other.arrival < ticket.arrival:
+                assert not self._may_take(other, replica, said), (
+                    f"I5: {ticket} gets {replica} before {other}"
+                )
+
+    def _may_take(self, ticket: SeenTicket, replica: ReplicaId, said: ReplicaReport) -> bool:
+        return (
+            ticket.opened.model in (said.model, *said.aliases)
+            and ticket.pin in (None, replica.node)
+            and replica.node not in ticket.failed_on
+        )
+
+    def _refused(self, decision: Refuse) -> None:
+        ticket = self.tickets.get(decision.ticket)
+        assert ticket is not None, f"I1: {decision} is for a ticket that is not open"
+        assert ticket.waiting, f"I1: {decision} for {ticket}"
+        self._stop_waiting(ticket)
+        ticket.over = True
+        match decision.kind:
+            case RefusalKind.ATTEMPTS_SPENT:
+                assert ticket.failures, f"{decision}: no attempt of {ticket} has failed"
+            case RefusalKind.QUEUE_FULL:
+                others = len(self.waiting())
+                assert others >= self.limits.waiting_limit, f"I7: {decision}, but {others} wait"
+            case RefusalKind.WAITED_TOO_LONG:
+                assert ticket.waited_s >= self.limits.wait_limit_s - 1e-6, f"{decision}: {ticket}"
+            case RefusalKind.UNKNOWN_MODEL:
+                for seen in self.nodes.values():
+                    for said in () if seen.report is None else seen.report.replicas:
+                        assert ticket.opened.model not in (said.model, *said.aliases), (
+                            f"{decision}, but {said} has it"
+                        )
+            case RefusalKind.SHUTTING_DOWN:
+                assert self.draining, f"{decision} without a drain"
+            case RefusalKind.UNKNOWN_NODE:
+                assert ticket.opened.pin is not None, f"{decision} without a pin"
+            case RefusalKind.NO_NODE:
+                pass
+
+    def _aborted(self, decision: Abort) -> None:
+        assert decision.lease in self.leases, f"I3: {decision} of a lease that is not live"
+        ticket_id, replica, _ = self.leases[decision.lease]
+        assert ticket_id == decision.ticket, f"I6: {decision} ends the lease of {ticket_id}"
+        self._failed(self._settle(decision.lease), replica.node, FailureKind.UNREACHABLE)
+
+    # After each event
+
+    def _nobody_waits_beside_a_free_slot(self) -> None:
+        for node_id, node in self.nodes.items():
+            if node.report is None or not node.open:
+                continue
+            for said in node.report.replicas:
+                replica = ReplicaId(node_id, said.engine, said.model)
+                foreign_at_most = (said.running or 0) + (said.waiting or 0)
+                pause_over = (
+                    self.ticked_at >= self.hurt_at.get(replica, -1e9) + self.limits.pause_limit_s
+                )
+                if (
+                    said.state is ReplicaState.READY
+                    and self.live(replica) + foreign_at_most < said.slots
+                    and pause_over
+                ):
+                    for ticket in self.waiting():
+                        assert not self._may_take(ticket, replica, said), (
+                            f"I4: {ticket} waits beside free {replica} at {self.now}"
+                        )
+
+
+class AuditedScheduler(Scheduler):
+    """The scheduler itself, with the audit looking on and its books compared after each event.
+
+    Attributes:
+        log: every event with its time and what came of it, for I8.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        strategy: Strategy | None = None,
+        now: float = 0.0,
+        *,
+        log: bool = True,
+    ) -> None:
+        strategy = strategy_named("queue-depth") if strategy is None else strategy
+        super().__init__(limits, strategy, now)
+        self.audit = Audit(limits, always_serves=strategy.name in ("queue-depth", "round-robin"))
+        self.log: list[tuple[Event, float, list[Decision]]] = []
+        self.logs = log
+
+    def handle(self, event: Event, now: float) -> list[Decision]:
+        decisions = super().handle(event, now)
+        if self.logs:
+            self.log.append((event, now, list(decisions)))
+        self.audit.see(event, now, decisions)
+        self.compare_books(now)
+        return decisions
+
+    def compare_books(self, now: float) -> None:
+        """What the scheduler shows is what happened (I1, I2, I6), within its bounds (I7)."""
+        shown, audit = take_snapshot(self, now), self.audit
+        live = sum(not light for _, _, light in audit.leases.values())
+        assert shown.in_flight == live, f"I2: shows {shown.in_flight} in flight, not {live}"
+        waiting = audit.waiting()
+        assert shown.waiting == len(waiting), f"I1: shows {shown.waiting}, not {len(waiting)}"
+        assert shown.opened == len(audit.tickets) + len(audit.fates), "I1: miscounted opened"
+        assert sum(shown.closed.values()) == len(audit.fates), "I1: miscounted closed"
+        for node in shown.nodes:
+            if node.phase is Phase.LOST:
+                left = audit.live_on(node.id)
+                assert not left, f"I6: leases {left} live on lost {node.id}"
+            for replica in node.replicas:
+                there = audit.live(ReplicaId(node.id, replica.engine, replica.model))  # type: ignore[arg-type]
+                assert replica.in_flight == there, (
+                    f"I2: {node.id}: {replica.in_flight}, not {there}"
+                )
+        gone = {there.node for _, there, _ in audit.leases.values()} - {n.id for n in shown.nodes}
+        assert not gone, f"I6: leases on forgotten nodes {gone}"
+        limits = self.limits
+        returned = sum(ticket.failures > 0 for ticket in waiting)
+        assert len(waiting) <= limits.waiting_limit + returned, "I7: the waiting room is unbounded"
+        assert len(shown.nodes) <= limits.nodes_limit, "I7: the node table is unbounded"
+        assert len(self.desk.jobs) <= limits.jobs_limit, "I7: the job log is unbounded"
+        for job in self.desk.jobs.jobs():
+            assert len(job.calls) <= limits.calls_limit, f"I7: job {job.id} is unbounded"
+        # Nodes that the scheduler has dropped from its table are strangers to the audit, too.
+        for node_id in audit.nodes.keys() - {node.id for node in shown.nodes}:
+            del audit.nodes[node_id]
+
+    def replay(self) -> None:
+        """I8: the same events at the same times give the same decisions."""
+        again = Scheduler(self.limits, strategy_named(self.desk.strategy.name), self.started_at)
+        for event, now, decisions in self.log:
+            assert again.handle(event, now) == decisions, f"I8: {event} at {now} differs"

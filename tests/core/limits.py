@@ -1,0 +1,13 @@
+"""Limits for tests of the core: the settings' own defaults, with single numbers replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pair.core.limits import Limits
+from pair.settings import Settings
+
+
+def limits(**changes: float) -> Limits:
+    """The default limits of `pair/settings.py`, with these numbers instead."""
+    return replace(Settings().limits(), **changes)  # type: ignore[arg-type]

@@ -1,0 +1,284 @@
+"""I1 to I8 on random walks: anything a shell and a house can do, in any order, at any moment.
+
+The audit (`audit.py`) checks every invariant after every event. Each walk ends with one healthy
+node, on which all that still waits must come to an end (liveness), and with a replay (I8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from pair.core.decisions import Dispatch
+from pair.core.events import (
+    AttemptFailed,
+    Closed,
+    DrainRequested,
+    Event,
+    Failure,
+    FailureKind,
+    FirstByte,
+    NodeIdentified,
+    NodeReported,
+    NodeSighted,
+    NodeWithdrawn,
+    Opened,
+    ProbeMissed,
+    Ticked,
+)
+from pair.core.names import EngineName, JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
+from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
+from pair.core.strategies import strategy_named
+from pair.errors import BookkeepingError
+from tests.core.house import House, replica, report
+from tests.core.limits import limits
+
+NODES = [NodeId(name) for name in "abcd"]
+MODELS = [ModelName(name) for name in ("m", "n", "m:7b", "nowhere")]
+# Short, so that a walk of some dozen steps meets every one of them.
+LIMITS = limits(
+    waiting_limit=4,
+    wait_limit_s=0.0,
+    start_grace_s=2.0,
+    hopeless_grace_s=4.0,
+    misses_until_lost_in_use=4,
+    forget_s=20.0,
+    nodes_limit=4,
+    pause_limit_s=4.0,
+    jobs_limit=4,
+    calls_limit=3,
+)
+A_NODE = st.sampled_from(NODES)
+REPLICAS = st.builds(
+    ReplicaReport,
+    engine=st.sampled_from([EngineName("e:1"), EngineName("e:2")]),
+    engine_kind=st.just("echo"),
+    model=st.sampled_from([ModelName("m"), ModelName("n")]),
+    aliases=st.sampled_from([frozenset(), frozenset({ModelName("m:7b")})]),
+    state=st.sampled_from([ReplicaState.READY] * 3 + list(ReplicaState)),
+    slots=st.integers(1, 3),
+    running=st.sampled_from([None, 0, 0, 1, 2]),
+    waiting=st.sampled_from([None, 0, 1]),
+)
+BEFORE_COMMIT = [kind for kind in FailureKind if kind is not FailureKind.CUT]
+
+
+class Walk(RuleBasedStateMachine):
+    """A house in which anything happens; nodes answer when a rule says so, not by themselves."""
+
+    @initialize(
+        strategy=st.sampled_from(["queue-depth", "round-robin"]),
+        waits=st.booleans(),
+        begins=st.lists(st.tuples(A_NODE, st.integers(1, 2)), max_size=3),
+    )
+    def begin(self, strategy: str, waits: bool, begins: list[tuple[NodeId, int]]) -> None:
+        chosen = replace(LIMITS, wait_limit_s=5.0) if waits else LIMITS
+        self.house = House(chosen, strategy_named(strategy))
+        self.house.answer_probes = False
+        self.audit = self.house.scheduler.audit
+        self.opened = 0
+        self.broken = False
+        for node, slots in begins:
+            self.comes_up(node, "1", slots, ("m", "n"))
+
+    def feed(self, event: Event) -> None:
+        self.broken = True
+        self.house.feed(event)
+        self.broken = False
+
+    # Clients
+
+    @rule(
+        model=st.sampled_from(MODELS),
+        pin=st.sampled_from([None] * 5 + ["a", "b", "nobody"]),
+        job=st.sampled_from([None, None, JobId("team"), JobId("team/alone")]),
+    )
+    def call(self, model: ModelName, pin: str | None, job: JobId | None) -> None:
+        self.opened += 1
+        self.feed(Opened(TicketId(self.opened), model, pin=pin, job=job))
+
+    @rule(size=st.integers(2, 7), model=st.sampled_from(MODELS[:3]))
+    def burst(self, size: int, model: ModelName) -> None:
+        for _ in range(size):
+            self.call(model, None, None)
+
+    @rule(model=st.sampled_from([None, *MODELS]), pin=st.sampled_from([None, None, "a"]))
+    def light_call(self, model: ModelName | None, pin: str | None) -> None:
+        self.opened += 1
+        self.feed(Opened(TicketId(self.opened), model, light=True, pin=pin))
+
+    @precondition(lambda self: self.audit.leases)
+    @rule()
+    def answer(self) -> None:
+        """The attempt that has run longest ends well."""
+        self.feed(Closed(next(iter(self.audit.leases.values()))[0], Outcome.ANSWERED))
+
+    @precondition(lambda self: self.audit.tickets)
+    @rule(
+        pick=st.data(), outcome=st.sampled_from([Outcome.ANSWERED, Outcome.CLIENT_LEFT, *Outcome])
+    )
+    def close(self, pick: Any, outcome: Outcome) -> None:
+        """Whatever the ticket's state: waiting, dispatched this instant, committed, refused."""
+        self.feed(Closed(pick.draw(st.sampled_from(list(self.audit.tickets))), outcome))
+
+    # Attempts
+
+    def a_lease(self, pick: Any) -> tuple[TicketId, LeaseId]:
+        lease = pick.draw(st.sampled_from(list(self.audit.leases)))
+        return self.audit.leases[lease][0], lease
+
+    @precondition(lambda self: self.audit.leases)
+    @rule(pick=st.data())
+    def first_byte(self, pick: Any) -> None:
+        self.feed(FirstByte(*self.a_lease(pick)))
+
+    @precondition(lambda self: self.audit.leases)
+    @rule(
+        pick=st.data(),
+        kind=st.sampled_from(BEFORE_COMMIT),
+        retry_after_s=st.sampled_from([None, None, 0.1, 900.0]),
+    )
+    def fail(self, pick: Any, kind: FailureKind, retry_after_s: float | None) -> None:
+        ticket, lease = self.a_lease(pick)
+        if self.audit.tickets[ticket].committed:
+            kind = FailureKind.CUT
+        self.feed(AttemptFailed(ticket, lease, Failure(kind, kind.value, retry_after_s)))
+
+    @precondition(lambda self: self.audit.settled and self.audit.tickets)
+    @rule(pick=st.data())
+    def settle_twice(self, pick: Any) -> None:
+        """I3: the second settlement raises, and changes nothing."""
+        lease = pick.draw(st.sampled_from(sorted(self.audit.settled)))
+        ticket = pick.draw(st.sampled_from(list(self.audit.tickets)))
+        event = AttemptFailed(ticket, lease, Failure(FailureKind.RESET, "late"))
+        with pytest.raises(BookkeepingError, match="I3"):
+            self.house.scheduler.handle(event, self.house.now)
+        self.house.scheduler.compare_books(self.house.now)
+
+    # Nodes
+
+    @rule(
+        node=st.sampled_from(NODES),
+        version=st.sampled_from(["1", ""]),
+        slots=st.integers(1, 3),
+        names=st.sampled_from([("m",), ("m", "n"), ("n", "m:7b")]),
+    )
+    def comes_up(self, node: NodeId, version: str, slots: int, names: tuple[str, ...]) -> None:
+        """Sighted and answering at once, for walks in which something is served."""
+        self.feed(NodeSighted(node, node, (f"http://{node}",)))
+        replicas = [replica(name, slots=slots) for name in names]
+        self.feed(NodeReported(node, report(node, *replicas, version=version)))
+
+    @rule(
+        node=st.sampled_from(NODES),
+        replicas=st.lists(REPLICAS, max_size=3, unique_by=lambda said: (said.engine, said.model)),
+        version=st.sampled_from(["1", "1", ""]),
+        draining=st.sampled_from([False] * 5 + [True]),
+    )
+    def reports(
+        self, node: NodeId, replicas: list[ReplicaReport], version: str, draining: bool
+    ) -> None:
+        word = NodeReport(node, f"{node}-name", version, draining, tuple(replicas))
+        self.feed(NodeReported(node, word))
+
+    @precondition(lambda self: self.audit.nodes)
+    @rule(
+        pick=st.data(),
+        connected=st.booleans(),
+        flows=st.sampled_from([False, False, True]),
+        times=st.sampled_from([1, 1, 1, 2, 4]),
+    )
+    def misses(self, pick: Any, connected: bool, flows: bool, times: int) -> None:
+        node = pick.draw(st.sampled_from(list(self.audit.nodes)))
+        for _ in range(times):
+            self.feed(ProbeMissed(node, connected, self.house.now if flows else None, "silent"))
+
+    @rule(
+        event=st.one_of(
+            st.builds(NodeSighted, A_NODE, A_NODE, st.just(("http://x",)), st.booleans()),
+            st.builds(NodeWithdrawn, A_NODE),
+            st.builds(NodeIdentified, A_NODE, A_NODE),
+            st.builds(DrainRequested, st.just(NodeId("d"))),
+            # Anything on the LAN can send records (I7).
+            st.integers(0, 99).map(
+                lambda number: NodeSighted(NodeId(f"stranger-{number}"), "x", ("http://x",))
+            ),
+        )
+    )
+    def record(self, event: Event) -> None:
+        self.feed(event)
+
+    @precondition(lambda self: self.opened > 20 and not self.audit.draining)
+    @rule()
+    def drain(self) -> None:
+        self.feed(DrainRequested())
+
+    # Time
+
+    @rule(
+        after_s=st.sampled_from([0.0, 0.001, 0.25, 0.7, 1.5, 3.0, 8.0]),
+        how=st.sampled_from(["every promise kept", "every promise kept", "a late tick", "no tick"]),
+    )
+    def time_passes(self, after_s: float, how: str) -> None:
+        if how == "every promise kept":
+            self.house.run_until(self.house.now + after_s)
+        else:
+            self.house.now += after_s
+            if how == "a late tick":
+                self.feed(Ticked())
+
+    # The end
+
+    def teardown(self) -> None:
+        if self.broken:
+            return
+        self.everything_waiting_comes_to_an_end()
+        self.nothing_is_left()
+        self.house.scheduler.replay()
+
+    def everything_waiting_comes_to_an_end(self) -> None:
+        house, audit = self.house, self.audit
+        healthy = report("a", *(replica(name, slots=2) for name in ("m", "n", "m:7b")))
+        house.answer_probes = True
+        # All else is dead from here on. `a` keeps its id, its pins and perhaps its drain.
+        house.words = {NodeId("a"): healthy}
+        for node in list(audit.nodes):
+            if audit.nodes[node].probed_at is not None:
+                self.feed(ProbeMissed(node, False, None, "dead"))
+        self.feed(NodeSighted(NodeId("a"), "a", ("http://a",)))
+        for ticket in [ticket for ticket, seen in audit.tickets.items() if seen.over]:
+            self.feed(Closed(ticket, Outcome.REFUSED))
+        for _ in range(80):
+            house.run_until(house.now + 1.0)
+            for lease, (ticket, where, _) in list(audit.leases.items()):
+                if where.node == "a" and lease in audit.leases:
+                    self.feed(Closed(ticket, Outcome.ANSWERED))
+            for ticket in [ticket for ticket, seen in audit.tickets.items() if seen.over]:
+                self.feed(Closed(ticket, Outcome.FAILED))
+        assert not audit.tickets, f"liveness: {audit.tickets} wait though a healthy node is there"
+
+    def nothing_is_left(self) -> None:
+        assert len(self.audit.fates) == self.opened, "I1: not every ticket has a fate"
+        assert not self.audit.leases, f"I1: {self.audit.leases} are live at the end"
+        self.house.scheduler.compare_books(self.house.now)
+        dispatched = [
+            decision.lease
+            for _, _, decisions in self.house.scheduler.log
+            for decision in decisions
+            if isinstance(decision, Dispatch)
+        ]
+        assert sorted(dispatched) == sorted(self.audit.settled), "I3: leases without a settlement"
+
+
+TestWalk = Walk.TestCase
+TestWalk.settings = settings(
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
