@@ -1,0 +1,141 @@
+"""Which engine stands at an address, and which stand on this machine's usual ports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from types import MappingProxyType
+
+import aiohttp
+
+from pair.engines.engine import Engine
+from pair.engines.generic import Generic
+from pair.engines.llamacpp import LlamaCpp
+from pair.engines.lmstudio import LMStudio
+from pair.engines.ollama import Ollama
+from pair.engines.question import ask
+from pair.engines.sglang import SGLang
+from pair.engines.vllm import VLLM
+from pair.errors import GarbledAnswer, NodeFault, UnreachableNode
+from pair.wire.engine_reports.recognition import (
+    OPENAI_LIST_PATH,
+    PAIR_NODE,
+    PAIR_PROXY,
+    PATHS,
+    Said,
+    recognised_kind,
+    wants_key,
+)
+
+KINDS: MappingProxyType[str, type[Engine]] = MappingProxyType(
+    {kind.kind: kind for kind in (Ollama, LMStudio, LlamaCpp, VLLM, SGLang, Generic)}
+)
+
+USUAL_PORTS: MappingProxyType[int, str] = MappingProxyType(
+    {11434: "ollama", 1234: "lmstudio", 8080: "llamacpp", 8000: "vllm", 30000: "sglang"}
+)
+"""By port, the kind that listens there unless told otherwise; any kind is recognised on each."""
+
+_CLOSED_TO_ALL = frozenset({"lmstudio", "sglang"})
+"""Kinds that show nothing without a key. The others keep a path open that gives them away, and
+their ports are popular: what answers 401 to everything there is more likely no engine at all."""
+
+QUESTION_LIMIT_S = 1.0
+"""Longest wait for each answer; all but the first are asked together."""
+
+STRANGER_PAUSE_S = 60.0
+"""So long a port is left alone where something answers that is no engine: each look is ten lines in
+the log of somebody's web application."""
+
+
+class PairItself(GarbledAnswer):
+    """A `pair` listens there. Taken for an engine it would list its own models as that engine's,
+    and requests would go in circles.
+    """
+
+
+async def recognise(
+    session: aiohttp.ClientSession, url: str, *, if_closed: str = "generic"
+) -> Engine:
+    """The engine at this address.
+
+    Args:
+        url: `http://ADDRESS:PORT`; a `/v1` at its end, as clients have it, is dropped.
+        if_closed: the kind to take it for if it tells nothing without a key.
+
+    Raises:
+        UnreachableNode: no connection.
+        SilentNode, LostUpstream: a connection, and no answer to any question.
+        PairItself: it is a `pair`.
+        GarbledAnswer: no kind of engine answers so.
+    """
+    base = url.rstrip("/").removesuffix("/v1")
+    answers: dict[str, Said] = {}
+    unanswered = await _put(session, base, OPENAI_LIST_PATH, answers)
+    if not isinstance(unanswered, UnreachableNode):
+        async with asyncio.TaskGroup() as tasks:
+            for path in PATHS:
+                if path != OPENAI_LIST_PATH:
+                    tasks.create_task(_put(session, base, path, answers))
+    if not answers and unanswered is not None:
+        raise unanswered
+    kind = recognised_kind(answers) or (if_closed if wants_key(answers) else "")
+    if kind in (PAIR_NODE, PAIR_PROXY):
+        raise PairItself(f"{base} is a {kind}, not an engine; name the engine behind it")
+    if not kind:
+        raise GarbledAnswer(f"{base} answers, but not as any inference engine that pair knows")
+    return KINDS[kind](base)
+
+
+async def _put(
+    session: aiohttp.ClientSession, base: str, path: str, answers: dict[str, Said]
+) -> NodeFault | None:
+    """Add the answer at this path to the others, or return why there is none."""
+    try:
+        answers[path] = await ask(session, base + path, QUESTION_LIMIT_S)
+    except NodeFault as fault:
+        return fault
+    return None
+
+
+class EngineFinder:
+    """Looks for engines on the usual ports of this machine and remembers where there are none."""
+
+    def __init__(self, ports: Iterable[int] = tuple(USUAL_PORTS)) -> None:
+        self._ports = tuple(ports)
+        self._left_alone_until: dict[int, float] = {}
+
+    async def look(
+        self, session: aiohttp.ClientSession, known: Collection[str] = ()
+    ) -> tuple[Engine, ...]:
+        """The engines that answer now, in the order of the ports.
+
+        Args:
+            known: URLs of engines that need no recognising again; they are not asked and not
+                returned.
+        """
+        now = asyncio.get_running_loop().time()
+        urls = {port: f"http://127.0.0.1:{port}" for port in self._ports}
+        async with asyncio.TaskGroup() as tasks:
+            looks = [
+                tasks.create_task(self._look_at(session, port, url))
+                for port, url in urls.items()
+                if url not in known and self._left_alone_until.get(port, now) <= now
+            ]
+        return tuple(engine for look in looks if (engine := look.result()) is not None)
+
+    async def _look_at(self, session: aiohttp.ClientSession, port: int, url: str) -> Engine | None:
+        usual = USUAL_PORTS.get(port, "")
+        try:
+            return await recognise(session, url, if_closed=usual if usual in _CLOSED_TO_ALL else "")
+        except GarbledAnswer:
+            loop = asyncio.get_running_loop()
+            self._left_alone_until[port] = loop.time() + STRANGER_PAUSE_S
+        except NodeFault:
+            pass
+        return None
+
+
+async def find_on_loopback(session: aiohttp.ClientSession) -> tuple[Engine, ...]:
+    """The engines on the usual ports of this machine, looked for once."""
+    return await EngineFinder().look(session)

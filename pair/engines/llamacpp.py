@@ -1,0 +1,72 @@
+"""llama.cpp's server, the one that knows its slots best.
+
+Asking how busy it is has a price: each answer to `/slots` or `/metrics` wakes every thread that
+waits for a result, and one that waits looks whether its client has gone only after a whole second
+without being woken. Asked every second, it generates to the end for clients that left long ago
+(measured 2026-11 on b11549: 17 s instead of 1 s). So these two are asked less often than that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pair.core.reports import ReplicaState
+from pair.engines.engine import Engine, Reading, found, listed
+from pair.errors import GarbledAnswer
+from pair.wire.engine_reports.llamacpp import Props, read_load, read_props
+from pair.wire.engine_reports.openai_list import read_openai_list
+from pair.wire.engine_reports.reading import EngineLoad
+from pair.wire.engine_reports.recognition import NEEDS_KEY, OPENAI_LIST_PATH, Answers
+
+PROPS_PATH = "/props"
+SLOTS_PATH = "/slots"
+METRICS_PATH = "/metrics"
+
+LOAD_SPACING_S = 1.5
+"""Between two questions for the load; see above. In between `running` is None: not asked."""
+
+
+class LlamaCpp(Engine):
+    """Slots and context from `/props`; load from `/metrics` if that is on, else from `/slots`."""
+
+    kind = "llamacpp"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._load_asked_at = float("-inf")
+        self._has_metrics = False
+        self._sleeping = False
+
+    def _lists(self) -> Sequence[str]:
+        return (OPENAI_LIST_PATH,)
+
+    def _extras(self) -> Sequence[str]:
+        now = asyncio.get_running_loop().time()
+        if now - self._load_asked_at < LOAD_SPACING_S:
+            return (PROPS_PATH,)
+        self._load_asked_at = now
+        # `/slots` counts as use: it would wake a sleeping model, and it is needless beside metrics.
+        if self._has_metrics or self._sleeping:
+            return (PROPS_PATH, METRICS_PATH)
+        return (PROPS_PATH, METRICS_PATH, SLOTS_PATH)
+
+    def _read(self, answers: Answers) -> Reading:
+        models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
+        props = _props(found(answers, PROPS_PATH))
+        self._sleeping = props.sleeping
+        load = read_load(found(answers, METRICS_PATH), found(answers, SLOTS_PATH))
+        self._has_metrics = self._has_metrics or found(answers, METRICS_PATH) is not None
+        refused = PROPS_PATH in answers and answers[PROPS_PATH].status in NEEDS_KEY
+        return Reading(
+            models,
+            EngineLoad(props.slots, load.running, load.waiting, props.context_tokens),
+            ReplicaState.NEEDS_KEY if refused else ReplicaState.READY,
+        )
+
+
+def _props(body: bytes | None) -> Props:
+    try:
+        return Props() if body is None else read_props(body)
+    except GarbledAnswer:
+        return Props()
