@@ -23,6 +23,8 @@ RIVALS = {
 RIVALS_ALONE = {"server"}
 # Methods that a library calls by this very name; their arguments have its names, too.
 DEMANDED = {"data_received": "asyncio.Protocol"}
+# The fields of such a class are the keys of someone else's JSON.
+JSON_SHAPES = {"Struct", "msgspec.Struct", "TypedDict"}
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -59,6 +61,16 @@ def _defined_by(node: ast.AST) -> Iterator[str | None]:
             yield name
 
 
+def _demanded(module: Module) -> Iterator[ast.AST]:
+    """Names that someone else chose: arguments of a library's methods, fields of foreign JSON."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.FunctionDef(name=name) if name in DEMANDED:
+                yield from node.args.args
+            case ast.ClassDef() if any(ast.unparse(base) in JSON_SHAPES for base in node.bases):
+                yield from (line.target for line in node.body if isinstance(line, ast.AnnAssign))
+
+
 def rivals(module: Module) -> list[str]:
     """Every definition in this module, and the module's own path, that uses a rival word."""
     complaints = [
@@ -66,12 +78,7 @@ def rivals(module: Module) -> list[str]:
         for part in PurePosixPath(module.name).with_suffix("").parts
         if (word := rival_in(part)) is not None
     ]
-    demanded = {
-        argument
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.FunctionDef) and node.name in DEMANDED
-        for argument in node.args.args
-    }
+    demanded = set(_demanded(module))
     for node in ast.walk(module.tree):
         if node in demanded:
             continue
@@ -119,6 +126,8 @@ def test_the_words_of_libraries_and_innocent_lookalikes_are_left_alone(tmp_path:
 from zeroconf import ServiceInfo
 class Tunnel:
     def data_received(self, data): ...
+class ModelList(Struct):
+    data: list[str]
 async def start(loop, request, parameters, echo_server):
     await loop.create_server(factory, host="::1", data=b"")
     parameters.hostnames = request.host
