@@ -24,6 +24,7 @@ class LocalEngine:
 
     Attributes:
         name: unique here and lasting.
+        url: without a slash at its end.
         pool: connections to it.
         path: what stands before every target there, usually empty.
         replicas: its models, as it last said, with the user's slots.
@@ -38,6 +39,7 @@ class LocalEngine:
         parts = urlsplit(url)
         self.name = name
         self.kind = kind
+        self.url = url
         self.pool = UpstreamPool(parts.netloc if parts.port else f"{parts.netloc}:80", limits)
         self.path = parts.path.rstrip("/").encode()
         self.replicas: tuple[ReplicaReport, ...] = ()

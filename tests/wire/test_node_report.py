@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -14,12 +13,12 @@ from pair.core.names import EngineName, ModelName, NodeId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.errors import GarbledAnswer
 from pair.wire.node_report import (
+    ALIASES_LIMIT,
     REPLICAS_LIMIT,
     SLOTS_LIMIT,
     WARNINGS_LIMIT,
     decode_report,
     encode_report,
-    is_reportable,
 )
 
 NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
@@ -110,7 +109,7 @@ def replica_with(**changes: Any) -> bytes:
         replica_with(state="asleep"),
         replica_with(loading_progress=1.5),
         replica_with(model=""),
-        replica_with(aliases=["x"] * 65),
+        replica_with(aliases=["x"] * (ALIASES_LIMIT + 1)),
     ],
 )
 def test_what_is_out_of_bounds_is_the_nodes_fault(body: bytes) -> None:
@@ -127,25 +126,10 @@ def test_a_report_with_odd_texts_is_written_so_that_it_can_be_read() -> None:
     assert read.warnings == ("two lines",) * WARNINGS_LIMIT
 
 
-@given(REPLICAS)
-def test_what_comes_back_as_it_was_can_be_reported(replica: ReplicaReport) -> None:
-    assert is_reportable(replica)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model": ModelName("")},
-        {"model": ModelName("a\x1b[2J")},
-        {"model": ModelName("\ud800")},
-        {"model": ModelName("a" * 513)},
-        {"aliases": frozenset({ModelName("a\n")})},
-        {"slots": 0},
-        {"running": -1},
-        {"waiting": 10**30},
-    ],
-)
-def test_what_a_reader_would_refuse_cannot_be_reported(changes: dict[str, Any]) -> None:
-    replica = ReplicaReport(EngineName("e"), "generic", ModelName("a"))
-    assert is_reportable(replica)
-    assert not is_reportable(dataclasses.replace(replica, **changes))
+def test_a_report_with_too_much_in_it_is_cut_to_what_a_reader_takes() -> None:
+    names = [ModelName(f"m{number}") for number in range(REPLICAS_LIMIT + 1)]
+    one = ReplicaReport(EngineName("e"), "k", names[0], frozenset(names[1 : ALIASES_LIMIT + 2]))
+    rest = tuple(ReplicaReport(EngineName("e"), "k", name) for name in names[1:])
+    read = decode_report(encode_report(NodeReport(NodeId("id"), "pc", replicas=(one, *rest))))
+    assert len(read.replicas) == REPLICAS_LIMIT
+    assert len(read.replicas[0].aliases) == ALIASES_LIMIT

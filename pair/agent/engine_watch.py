@@ -1,0 +1,234 @@
+"""Keeps the book of this machine's engines true: finds them, asks them how they are, notices their
+end.
+
+Separate from the app because it waits for engines, which the app never may. One task an engine and
+one that looks for new ones, all in one group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import aiohttp
+
+from pair.agent.admission import Admission
+from pair.agent.engine_book import EngineBook, LocalEngine
+from pair.core.reports import ReplicaReport, ReplicaState
+from pair.engines.engine import Engine, EngineReport
+from pair.engines.finder import EngineFinder, recognise
+from pair.errors import NodeFault, UnreachableNode
+from pair.relay.limits import UpstreamLimits
+from pair.wire.node_report import SLOTS_LIMIT
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often the watch looks, in seconds.
+
+    Attributes:
+        busy_s: between two looks at an engine with work or in trouble.
+        idle_s: the same without work: a model that was added shows within this.
+        find_s: between two looks for engines on the usual ports.
+        limit_s: longest wait for an engine's word; one that computes answers late or not at all.
+        gone_s: an engine that has not answered for this long is taken out and looked for anew,
+            since another kind may stand at its port by then.
+    """
+
+    busy_s: float = 1.0
+    idle_s: float = 5.0
+    find_s: float = 5.0
+    limit_s: float = 5.0
+    gone_s: float = 60.0
+
+
+KEPT_S = 4.0
+"""A status connection that is idle for longer is not used again: llama-server closes it after 5
+s."""
+
+MISSES_UNTIL_DOWN = 3
+"""An idle engine that connects and says nothing usable this many times in a row is down."""
+
+
+class EngineWatch:
+    """Writes the book while `run` runs.
+
+    Args:
+        urls: engines that the user named; each is waited for as long as it takes.
+        finder: looks on the usual ports as well, None if nobody wants that.
+        slots: the user's word on the slots of every replica, 0 for the engine's own.
+    """
+
+    def __init__(
+        self,
+        book: EngineBook,
+        admission: Admission,
+        limits: UpstreamLimits,
+        *,
+        urls: Sequence[str],
+        finder: EngineFinder | None,
+        slots: int,
+        pace: Pace,
+    ) -> None:
+        self._book = book
+        self._admission = admission
+        self._limits = limits
+        self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
+        self._finder = finder
+        self._slots = min(slots, SLOTS_LIMIT)
+        self._pace = pace
+        self._missing: dict[str, str] = {}
+
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each named engine that is not there."""
+        return tuple(self._missing.values())
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        connector = aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=KEPT_S)
+        async with (
+            aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+                timeout=aiohttp.ClientTimeout(total=self._pace.limit_s),
+            ) as session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for url in self._urls:
+                tasks.create_task(self._keep(f"engine {url}", partial(self._meet, session, url)))
+            if self._finder is not None:
+                find_new = partial(self._find_new, self._finder, session, tasks)
+                tasks.create_task(self._keep("engines on the usual ports", find_new))
+
+    async def _keep(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
+        """Do it for ever; one look that fails by our own mistake must not end the node."""
+        while True:
+            await _logged(name, look())
+            await asyncio.sleep(self._pace.find_s)
+
+    async def _meet(self, session: aiohttp.ClientSession, url: str) -> None:
+        """Find out what is at this address, and follow it as long as it is there."""
+        try:
+            engine = await recognise(session, url)
+        except NodeFault as fault:
+            self._missing[url] = f"No engine at {url}: {fault}"
+        else:
+            self._missing.pop(url, None)
+            await self._follow(session, engine)
+
+    async def _find_new(
+        self, finder: EngineFinder, session: aiohttp.ClientSession, tasks: asyncio.TaskGroup
+    ) -> None:
+        """Look on the usual ports for what was not there before."""
+        known = {_on_loopback(engine.url) for engine in self._book.engines}
+        for engine in await finder.look(session, known):
+            name = f"engine {engine.name}"
+            tasks.create_task(_logged(name, self._follow(session, engine)), name=name)
+
+    async def _follow(self, session: aiohttp.ClientSession, engine: Engine) -> None:
+        """Keep the entry of one engine true until it has been gone for too long."""
+        local = LocalEngine(engine.name, engine.kind, engine.url, self._limits)
+        if not self._book.add(local):
+            return
+        logger.info("engine %s at %s", local.name, engine.url)
+        loop = asyncio.get_running_loop()
+        good_at, misses = loop.time(), 0
+        try:
+            while loop.time() - good_at < self._pace.gone_s:
+                fault = await self._look(session, engine, local)
+                misses = 0 if fault is None else misses + 1
+                if fault is not None and self._is_down(local, fault, misses):
+                    _take_down(local, fault)
+                else:
+                    good_at = loop.time()
+                await self._pause(local)
+        finally:
+            self._book.remove(local)
+            local.pool.close()
+            logger.info("engine %s is gone", local.name)
+
+    async def _look(
+        self, session: aiohttp.ClientSession, engine: Engine, local: LocalEngine
+    ) -> NodeFault | None:
+        """Ask it once; what it did instead of answering, None if it answered."""
+        try:
+            said = await engine.report(session)
+        except NodeFault as fault:
+            return fault
+        self._take(local, said)
+        return None
+
+    def _take(self, local: LocalEngine, said: EngineReport) -> None:
+        """Believe what the engine says, but for the slots where the user knows better."""
+        replicas = said.replicas
+        if self._slots:
+            replicas = tuple(replace(replica, slots=self._slots) for replica in replicas)
+        local.replicas = replicas
+        local.foreign = {replica.model: self._foreign(local, replica) for replica in replicas}
+        local.warnings = said.warnings
+        if local.fault:
+            logger.info("engine %s answers again", local.name)
+        local.fault = ""
+
+    def _foreign(self, local: LocalEngine, replica: ReplicaReport) -> int:
+        """What runs or waits there and is not ours, as of the last time that the engine counted.
+
+        Ours is the peak since that time, for the engine may have counted at any moment of it.
+        """
+        if replica.running is None and replica.waiting is None:
+            return local.foreign.get(replica.model, 0)
+        peak = self._admission.take_peak((replica.engine, replica.model))
+        return max(0, (replica.running or 0) + (replica.waiting or 0) - peak)
+
+    def _is_down(self, local: LocalEngine, fault: NodeFault, misses: int) -> bool:
+        """Whether an engine that has not answered is down; some answer nothing while they
+        compute.
+        """
+        if isinstance(fault, UnreachableNode):
+            return True
+        return misses >= MISSES_UNTIL_DOWN and not self._works(local)
+
+    def _works(self, local: LocalEngine) -> bool:
+        return any(
+            self._admission.running((replica.engine, replica.model)) for replica in local.replicas
+        )
+
+    async def _pause(self, local: LocalEngine) -> None:
+        """Until the next look is due, or something happens there."""
+        settled = all(replica.state is ReplicaState.READY for replica in local.replicas)
+        idle = settled and not self._works(local) and not any(local.foreign.values())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.idle_s if idle else self._pace.busy_s):
+                await local.look.wait()
+        local.look.clear()
+
+
+def _take_down(local: LocalEngine, fault: NodeFault) -> None:
+    if not local.fault:
+        logger.warning("engine %s does not answer: %s", local.name, fault)
+    local.fault = f"The engine {local.name} does not answer: {fault}"
+    local.foreign = {}
+    local.replicas = tuple(
+        replace(replica, state=ReplicaState.DOWN, loading_progress=None)
+        for replica in local.replicas
+    )
+
+
+def _on_loopback(url: str) -> str:
+    """The form in which the finder knows an address of this machine."""
+    return url.replace("//localhost", "//127.0.0.1").replace("//[::1]", "//127.0.0.1")
+
+
+async def _logged(name: str, work: Awaitable[None]) -> None:
+    """Await it and log what was not foreseen."""
+    try:
+        await work
+    except Exception:
+        logger.exception("%s: this should not have happened", name)

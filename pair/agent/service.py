@@ -1,0 +1,145 @@
+"""A node as one thing that can be started and stopped: builds the parts and ties them together."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from pair.agent.admission import Admission
+from pair.agent.app import App
+from pair.agent.engine_book import EngineBook
+from pair.agent.engine_watch import EngineWatch, Pace
+from pair.core.names import NodeId
+from pair.core.reports import NodeReport
+from pair.engines.finder import EngineFinder
+from pair.errors import SettingsError
+from pair.relay.front import Front
+from pair.relay.limits import FrontLimits, UpstreamLimits
+from pair.settings import Settings
+
+
+class Node:
+    """Listens and watches its engines while it is entered.
+
+    Args:
+        node_id: the lasting id of this machine.
+        name: for people.
+        version: of this `pair`.
+
+    Attributes:
+        address: where it listens, with the real port, once entered.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        node_id: NodeId,
+        name: str,
+        version: str,
+        pace: Pace | None = None,
+    ) -> None:
+        for url in settings.node.engines:
+            _check_url(url)
+        self.address = ""
+        self._settings = settings
+        self._node_id = node_id
+        self._name = name
+        self._version = version
+        self._admission = Admission()
+        self._book = EngineBook(self._admission)
+        relay = settings.relay
+        self._watch = EngineWatch(
+            self._book,
+            self._admission,
+            UpstreamLimits(
+                connect_limit_s=relay.connect_limit_s,
+                head_limit_bytes=relay.head_limit_bytes,
+                idle_upstream_s=relay.idle_upstream_s,
+                idle_upstream_limit=relay.idle_upstream_limit,
+            ),
+            urls=settings.node.engines,
+            finder=EngineFinder() if settings.node.find_engines else None,
+            slots=settings.node.slots,
+            pace=pace or Pace(),
+        )
+        self._app = App(
+            node=node_id,
+            book=self._book,
+            admission=self._admission,
+            report=self.report,
+            body_limit_bytes=settings.proxy.body_limit_bytes,
+        )
+        self._front = Front(self._app.serve, self._front_limits())
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Listen; raises UnusableAddress where that is not possible."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._front)
+            self.address = await self._front.open(self._settings.node.listen)
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            watching = tasks.create_task(self._watch.run(), name="the watch over engines")
+            stack.callback(watching.cancel)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    def report(self) -> NodeReport:
+        """What this node says of itself now, from memory."""
+        return NodeReport(
+            node=self._node_id,
+            name=self._name,
+            version=self._version,
+            draining=self._app.draining,
+            replicas=self._book.replicas(),
+            warnings=(*self._watch.warnings(), *self._book.warnings()),
+        )
+
+    async def drain(self, limit_s: float) -> None:
+        """Take nothing new, let what runs end for `limit_s`, then end it.
+
+        The report is served until then, so that proxies see a node that drains and not one that is
+        lost with their work.
+        """
+        self._app.draining = True
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + limit_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(ends_at):
+                await self._app.idle.wait()
+        await self._front.drain(max(0.0, ends_at - loop.time()))
+
+    def _front_limits(self) -> FrontLimits:
+        relay = self._settings.relay
+        return FrontLimits(
+            head_limit_bytes=relay.head_limit_bytes,
+            head_limit_s=relay.head_limit_s,
+            idle_client_s=relay.idle_client_s,
+            connections_limit=relay.connections_limit,
+            write_limit_s=relay.write_limit_s,
+            buffered_limit_bytes=self._settings.proxy.buffered_limit_bytes,
+        )
+
+
+def _check_url(url: str) -> None:
+    """Raise SettingsError for what can't be the address of an engine."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise SettingsError(
+            f"--engine takes a URL such as http://127.0.0.1:8080, and {url!r} is not one."
+        )
