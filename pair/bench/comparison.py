@@ -8,7 +8,7 @@ proxy itself reports the measured baseline (`NAME/alone`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,6 +17,9 @@ from pair.bench.workload import Workload
 
 Step = Callable[[str], None]
 """Told what is being run now, in words."""
+
+Quiet = Callable[[], Awaitable[None]]
+"""Returns when the house is idle, by the proxy's own books."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,13 @@ class Comparer:
             await self._through(once, headers, progress)
 
     async def rounds(
-        self, count: int, step: Step, progress: Callable[[Answer], None]
+        self, count: int, step: Step, quiet: Quiet, progress: Callable[[Answer], None]
     ) -> Comparison:
-        """Run `count` rounds; the order of the arms turns round by round."""
+        """Run `count` rounds; the order of the arms turns round by round.
+
+        `quiet` is awaited before each arm: after the one that leaves the proxy out, the nodes'
+        latest reports still tell of foreign work, and the next arm would be kept off those slots.
+        """
         done = []
         for number in range(1, count + 1):
             job = self._name if count == 1 else f"{self._name}-{number}"
@@ -104,6 +111,7 @@ class Comparer:
             turn = (number - 1) % len(arms)
             for arm in arms[turn:] + arms[:turn]:
                 step(f"round {number} of {count}: {_WORDS[arm]}")
+                await quiet()
                 runs[arm] = await self._arm(arm, job, progress)
             done.append(Round(job, runs["alone"], runs["together"], runs.get("direct")))
         return Comparison(tuple(done))

@@ -235,7 +235,7 @@ class _Counted:
         self._patterns = fault.path.split("|") if fault.path else []
         self._matched = 0
         # Reproducible draws are the purpose; nothing here is a secret.
-        self._random = random.Random(fault.seed)  # noqa: S311
+        self._random = random.Random(fault.seed)  # noqa: S311 - no secret
 
     def matches(self, path: str, for_work: bool, reused: bool) -> bool:
         if self.fault.reused and not reused:

@@ -123,6 +123,7 @@ class Journal:
         self._numbers += 1
         entry = Entry(self._numbers, request_id, path, self.now_s(), headers)
         self.entries.append(entry)
+        self.changed()
         return entry
 
     def started(self, entry: Entry, slot: int) -> None:

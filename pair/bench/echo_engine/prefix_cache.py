@@ -59,10 +59,10 @@ class PrefixCache:
         """The slot among `free` (at least one) that this prompt goes to."""
         candidates = list(free)
         if len(candidates) > 1:
-            needed = self.similarity * tokenizer.count(prompt)
-            best = max(candidates, key=lambda slot: slot.common_tokens(model, prompt))
-            if best.common_tokens(model, prompt) > needed:
-                return best
+            common = [slot.common_tokens(model, prompt) for slot in candidates]
+            most = max(common)
+            if most > self.similarity * tokenizer.count(prompt):
+                return candidates[common.index(most)]
         return min(candidates, key=lambda slot: slot.used_at)
 
     def load(self, slot: Slot, model: str, prompt: str) -> int:

@@ -36,25 +36,20 @@ class Slots:
         load_changed: Callable[[int, int], None],
     ) -> None:
         self.all = tuple(Slot(number) for number in range(count))
+        self._busy = 0
         self.cache = cache
         self._queue_limit = queue_limit
         self._load_changed = load_changed
         self._waiting: deque[asyncio.Future[Slot]] = deque()
 
-    @property
-    def busy(self) -> int:
-        return sum(slot.busy for slot in self.all)
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
     async def take(self, model: str, prompt: str) -> Slot:
         """Wait for a slot and hold it until `free`; raises QueueFull at once if it may not wait."""
-        free = [slot for slot in self.all if not slot.busy]
-        if free:
+        if self._busy < len(self.all):
+            free = (slot for slot in self.all if not slot.busy)
             slot = self.cache.choose(free, model, prompt)
-            self._set_busy(slot, True)
+            slot.busy = True
+            self._busy += 1
+            self._tell()
             return slot
         if len(self._waiting) >= self._queue_limit:
             raise QueueFull
@@ -80,11 +75,9 @@ class Slots:
                 turn.set_result(slot)
                 self._tell()
                 return
-        self._set_busy(slot, False)
-
-    def _set_busy(self, slot: Slot, busy: bool) -> None:
-        slot.busy = busy
+        slot.busy = False
+        self._busy -= 1
         self._tell()
 
     def _tell(self) -> None:
-        self._load_changed(self.busy, self.waiting)
+        self._load_changed(self._busy, len(self._waiting))
