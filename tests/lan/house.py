@@ -61,29 +61,30 @@ async def engine(machine: Machine, *, call_s: float, address: str = "127.0.0.1")
 
 async def node(machine: Machine) -> Program:
     """A node on the machine, open to the LAN, with the engine there."""
-    return await machine.start(
+    program = await machine.start(
         PAIR, "node",
         "--engine", "http://127.0.0.1:8080",
         "--no-find-engines",
         "--listen", "0.0.0.0:7248",
         "--name", machine.name,
     )  # fmt: skip
+    await program.line("at 0.0.0.0:7248", 15)
+    return program
 
 
 class House:
-    """The proxy on a machine, asked from there; to be entered."""
+    """The proxy on a machine, asked from there; entered, it listens."""
 
     def __init__(self, machine: Machine, *options: str) -> None:
         self._machine = machine
         self._options = options
         self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession
-        self.started_at = 0.0
 
     async def __aenter__(self) -> Self:
         self._session = await self._stack.enter_async_context(self._machine.session())
-        self.started_at = time.monotonic()
-        self.program = await self._machine.start(PAIR, "serve", *self._options)
+        program = await self._machine.start(PAIR, "serve", *self._options)
+        await program.line("proxy at", 15)
         return self
 
     async def __aexit__(
@@ -95,14 +96,11 @@ class House:
         await self._stack.aclose()
 
     async def snapshot(self) -> dict[str, Any]:
-        """What the proxy says of itself now; nothing at all while it does not listen yet."""
-        try:
-            async with self._session.get(f"{PROXY_URL}/pair/v1/snapshot") as answer:
-                assert answer.status == 200
-                found: dict[str, Any] = await answer.json()
-                return found
-        except aiohttp.ClientConnectorError:
-            return {"nodes": [], "in_flight": 0, "waiting": 0}
+        """What the proxy says of itself now."""
+        async with self._session.get(f"{PROXY_URL}/pair/v1/snapshot") as answer:
+            assert answer.status == 200
+            found: dict[str, Any] = await answer.json()
+            return found
 
     async def nodes(self) -> dict[str, dict[str, Any]]:
         """The nodes of the snapshot by name."""
