@@ -60,6 +60,7 @@ class EngineWatch:
     """Writes the book while `run` runs.
 
     Args:
+        engines: those of this process, which need no finding.
         urls: engines that the user named; each is waited for as long as it takes.
         finder: looks on the usual ports as well, None if nobody wants that.
         slots: the user's word on the slots of every replica, 0 for the engine's own.
@@ -71,6 +72,7 @@ class EngineWatch:
         admission: Admission,
         limits: UpstreamLimits,
         *,
+        engines: Sequence[Engine],
         urls: Sequence[str],
         finder: EngineFinder | None,
         slots: int,
@@ -79,6 +81,7 @@ class EngineWatch:
         self._book = book
         self._admission = admission
         self._limits = limits
+        self._engines = engines
         self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
         self._finder = finder
         self._slots = min(slots, SLOTS_LIMIT)
@@ -101,6 +104,9 @@ class EngineWatch:
             ) as session,
             asyncio.TaskGroup() as tasks,
         ):
+            for engine in self._engines:
+                follow = partial(self._follow, session, engine)
+                tasks.create_task(self._keep(f"engine {engine.name}", follow))
             for url in self._urls:
                 tasks.create_task(self._keep(f"engine {url}", partial(self._meet, session, url)))
             if self._finder is not None:

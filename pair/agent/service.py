@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
@@ -14,11 +15,12 @@ from pair.agent.engine_book import EngineBook
 from pair.agent.engine_watch import EngineWatch, Pace
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport
+from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.finder import EngineFinder
 from pair.errors import SettingsError
 from pair.relay.front import Front
 from pair.relay.limits import FrontLimits, UpstreamLimits
-from pair.settings import Settings
+from pair.settings import NodeSettings, Settings
 
 
 class Node:
@@ -28,6 +30,9 @@ class Node:
         node_id: the lasting id of this machine.
         name: for people.
         version: of this `pair`.
+
+    Raises:
+        SettingsError: the URL of an engine, or the model to be embedded, cannot be used.
 
     Attributes:
         address: where it listens, with the real port, once entered.
@@ -51,6 +56,7 @@ class Node:
         self._version = version
         self._admission = Admission()
         self._book = EngineBook(self._admission)
+        self._embedded = _embedded(settings.node)
         relay = settings.relay
         self._watch = EngineWatch(
             self._book,
@@ -61,6 +67,7 @@ class Node:
                 idle_upstream_s=relay.idle_upstream_s,
                 idle_upstream_limit=relay.idle_upstream_limit,
             ),
+            engines=() if self._embedded is None else (self._embedded,),
             urls=settings.node.engines,
             finder=EngineFinder() if settings.node.find_engines else None,
             slots=settings.node.slots,
@@ -79,6 +86,8 @@ class Node:
     async def __aenter__(self) -> Self:
         """Listen; raises UnusableAddress where that is not possible."""
         async with AsyncExitStack() as stack:
+            if self._embedded is not None:
+                await stack.enter_async_context(self._embedded)
             await stack.enter_async_context(self._front)
             self.address = await self._front.open(self._settings.node.listen)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -132,6 +141,21 @@ class Node:
         )
 
 
+def _embedded(settings: NodeSettings) -> EmbeddedEngine | None:
+    """The engine for the user's own model file, None without one."""
+    if not settings.model:
+        return None
+    return EmbeddedEngine(
+        EmbeddedOptions(
+            file=Path(settings.model).expanduser(),
+            name="",
+            slots=max(settings.slots, 1),
+            context_tokens=settings.context_tokens,
+            threads=settings.threads,
+        )
+    )
+
+
 def _check_url(url: str) -> None:
     """Raise SettingsError for what can't be the address of an engine."""
     try:
@@ -141,5 +165,5 @@ def _check_url(url: str) -> None:
         usable = False
     if not usable:
         raise SettingsError(
-            f"--engine takes a URL such as http://127.0.0.1:8080, and {url!r} is not one."
+            f"node.engines (--engine) takes URLs such as http://127.0.0.1:8080; {url!r} is none."
         )

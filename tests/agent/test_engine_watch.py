@@ -31,7 +31,14 @@ class Watched:
         self.admission = Admission()
         self.book = EngineBook(self.admission)
         self.watch = EngineWatch(
-            self.book, self.admission, UPSTREAM, urls=urls, finder=finder, slots=slots, pace=pace
+            self.book,
+            self.admission,
+            UPSTREAM,
+            engines=(),
+            urls=urls,
+            finder=finder,
+            slots=slots,
+            pace=pace,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -13,6 +14,8 @@ from pair.agent.engine_watch import Pace
 from pair.agent.service import Node
 from pair.bench.echo_engine import EchoEngine, EchoSettings
 from pair.core.names import NodeId
+from pair.core.reports import ReplicaState
+from pair.engines.model_file import small_model_path
 from pair.errors import SettingsError, UnusableAddress
 from pair.settings import NodeSettings, Settings
 from pair.wire.node_report import decode_report
@@ -81,6 +84,36 @@ async def test_what_does_not_end_in_time_is_ended() -> None:
                 await running.read()
         journal = engine.journal
         await journal.until(lambda: journal.counters.fates["hung_up"] == 1, SOON_S)
+
+
+@pytest.mark.engine
+async def test_a_node_runs_the_model_that_it_is_given() -> None:
+    settings = NodeSettings(
+        listen="127.0.0.1:0",
+        find_engines=False,
+        model=str(small_model_path()),
+        context_tokens=512,
+        slots=2,
+        threads=1,
+    )
+    started = Node(
+        Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9", pace=QUICK
+    )
+    async with started, aiohttp.ClientSession() as client:
+        await until(lambda: [r.state for r in started.report().replicas] == [ReplicaState.LOADING])
+        await until(lambda: [r.state for r in started.report().replicas] == [ReplicaState.READY])
+        (replica,) = started.report().replicas
+        assert (replica.engine, replica.slots, replica.context_tokens) == ("embedded", 2, 512)
+        body = chat(replica.model, max_tokens=3)
+        async with client.post(f"http://{started.address}{CHAT}", data=body) as answer:
+            assert answer.status == 200
+            assert (await answer.json())["usage"]["completion_tokens"] == 3
+
+
+def test_a_model_file_that_is_none_is_said_at_once(tmp_path: Path) -> None:
+    settings = NodeSettings(model=str(tmp_path / "none.gguf"))
+    with pytest.raises(SettingsError, match=r"none\.gguf"):
+        Node(Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9")
 
 
 async def test_two_nodes_cannot_listen_at_one_address() -> None:
