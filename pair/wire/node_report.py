@@ -20,9 +20,6 @@ from pair.errors import GarbledAnswer
 REPORT_PATH = "/pair/v1/report"
 VERSION = 1
 
-REPORT_LIMIT_BYTES = 4 * 1024 * 1024
-"""Largest report read: 4096 replicas of 1 kB each."""
-
 TEXT_LIMIT_CHARS = 512
 """Longest name, version or warning."""
 
