@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -204,6 +205,10 @@ class Prober:
 
 
 def _words(fault: Exception) -> str:
+    """The fault in words for people; aiohttp's own name its classes and call every link SSL."""
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        number = fault.os_error.errno
+        return os.strerror(number) if number and number > 0 else str(fault.os_error)
     return str(fault) or type(fault).__name__
 
 

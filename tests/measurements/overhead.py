@@ -190,7 +190,7 @@ def measure(rounds: int, seconds: int) -> dict[str, object]:
                 running(core, "nginx", "-p", str(own), "-c", str(own / "nginx.conf"))
             )
         node = f"http://127.0.0.1:{ports['direct']},slots=256"
-        command = [sys.executable, "-m", "pair.cli.main", "serve", "--no-discovery"]
+        command = [str(Path(sys.executable).with_name("pair")), "serve", "--no-discovery"]
         command += ["--listen", f"127.0.0.1:{ports['pair']}", "--node", node]
         stack.enter_context(running(0, *command, env={"PAIR_HOME": str(folder / "home")}))
         script = folder / "post.lua"
@@ -267,10 +267,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     for row in result["rows"]:  # type: ignore[attr-defined]
         low, middle, high = row["requests_per_s"]
-        print(
-            f"| {row['arm']} | {row['connections']} | {low} / {middle} / {high} "
-            f"| {row['p50_us']} | {row['p99_us']} | {row['added_p50_us']} | {row['rate_to_nginx']} |"
-        )
+        figures = [row[key] for key in ("p50_us", "p99_us", "added_p50_us", "rate_to_nginx")]
+        cells = [row["arm"], row["connections"], f"{low} / {middle} / {high}", *figures]
+        print(f"| {' | '.join(map(str, cells))} |")
 
 
 if __name__ == "__main__":
