@@ -31,6 +31,10 @@ class Alarms:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._at
 
+    def __len__(self) -> int:
+        """Entries kept, dead ones included: what is bounded."""
+        return len(self._heap)
+
     def cancel(self, key: Hashable) -> None:
         self._at.pop(key, None)
 

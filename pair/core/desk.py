@@ -95,8 +95,8 @@ class Desk:
         if ticket.waiting_since is None:
             return
         self.judge_hope(ticket.name, now)
-        if len(self.room) > self._limits.waiting_limit and not ticket.over:
-            detail = refusals.queue_full(self._limits.waiting_limit)
+        if self.room.overfull and not ticket.over:
+            detail = refusals.queue_full(self.room.limit)
             self._refuse(ticket, RefusalKind.QUEUE_FULL, detail, now)
 
     def first_byte(self, event: FirstByte, now: float) -> None:

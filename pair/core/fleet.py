@@ -103,10 +103,8 @@ class Fleet:
 
     def at_hand(self, replica: Replica) -> bool:
         """Hopeful, and not for as long as it takes to load a model."""
-        return replica.answers and self._nodes[replica.id.node].phase in (
-            Phase.READY,
-            Phase.SUSPECT,
-        )
+        node = self._nodes.get(replica.id.node)
+        return node is not None and node.phase in (Phase.READY, Phase.SUSPECT) and replica.answers
 
     def any_hope(self, name: ModelName) -> bool:
         return any(self.hopeful(replica) for replica in self.holders(name))

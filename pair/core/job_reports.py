@@ -93,15 +93,13 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
             " so the limit is taken from their total work, not from equal waves"
         )
     fastest, fastest_s = _fastest_alone(len(answered), lanes, answered, even=even)
-    kind, base_node, base_s, note = "predicted", fastest, fastest_s, ""
+    kind, base_node, base_s = "predicted", fastest, fastest_s
     if baseline is not None:
         measured = _measured(job, baseline)
         if isinstance(measured, str):
-            note = measured
+            notes.append(measured)
         else:
             kind, (base_node, base_s) = "measured", measured
-    if note:
-        notes.append(note)
     bound_s = _bound_s(lanes, answered, even=even)
     base_theory_s = _alone_s(lanes.get(base_node, lanes[fastest]), answered, lanes, even=even)
     limit = base_theory_s / bound_s

@@ -187,8 +187,7 @@ class JobLog:
         return job
 
     def _add(self, job: Job) -> Job:
-        self._jobs[job.id] = job
-        if len(self._jobs) > self._limits.jobs_limit:
+        if len(self._jobs) >= self._limits.jobs_limit:
             # Finished ones go first; if all run, the oldest goes and its calls are still counted as
             # tickets.
             gone = next(
@@ -197,4 +196,5 @@ class JobLog:
             del self._jobs[gone.id]
             for model in [model for model, found in self._found.items() if found is gone]:
                 del self._found[model]
+        self._jobs[job.id] = job
         return job

@@ -71,8 +71,9 @@ class WaitingRoom:
         return self._waiting
 
     @property
-    def full(self) -> bool:
-        return self._waiting >= self.limit
+    def overfull(self) -> bool:
+        """Whether the latest newcomer is one too many."""
+        return self._waiting > self.limit
 
     def names(self) -> tuple[ModelName, ...]:
         """Model names for which somebody waits."""
@@ -80,10 +81,6 @@ class WaitingRoom:
 
     def line(self, name: ModelName) -> Line | None:
         return self._lines.get(name)
-
-    def waiting_for(self, name: ModelName) -> int:
-        line = self._lines.get(name)
-        return 0 if line is None else len(line)
 
     def all(self, name: ModelName) -> tuple[Ticket, ...]:
         """Everybody waiting for a name, by arrival."""

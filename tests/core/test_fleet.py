@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from pair.core.fleet import Fleet
+from pair.core.membership import Node
+from pair.core.names import ModelName, NodeId, Phase, ReplicaId
+from pair.core.replica import Replica
+from pair.core.reports import ReplicaReport, ReplicaState
+from tests.core.house import replica
+
+M, ALIAS = ModelName("m"), ModelName("m:7b")
+
+
+class Houses:
+    """Nodes and the fleet's index over them, without a scheduler."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[NodeId, Node] = {}
+        self.fleet = Fleet(self.nodes)
+        self.replicas: list[Replica] = []
+
+    def add(self, name: str, *said: ReplicaReport) -> Node:
+        node = Node(NodeId(name), name, Phase.READY, 0.0, "", 0.0)
+        self.nodes[node.id] = node
+        for word in said:
+            one = Replica(ReplicaId(node.id, word.engine, word.model), name, word)
+            node.replicas[word.engine, word.model] = one
+            self.replicas.append(one)
+            self.fleet.index(one)
+            self.fleet.refresh(one, 0.0)
+        return node
+
+
+def test_replicas_are_found_by_every_name() -> None:
+    houses = Houses()
+    houses.add("a", replica(aliases=("m:7b",)))
+    houses.add("b", replica())
+    fleet, (a, b) = houses.fleet, houses.replicas
+    assert list(fleet.holders(M)) == [a, b]
+    assert list(fleet.holders(ALIAS)) == [a]
+    assert list(fleet.holders(None)) == [a, b]
+    assert list(fleet.holders(ModelName("x"))) == []
+    assert set(fleet.names()) == {M, ALIAS}
+    assert fleet.names_of(a) == (M, ALIAS)
+
+
+def test_names_that_change_are_followed() -> None:
+    houses = Houses()
+    houses.add("a", replica(aliases=("m:7b",)))
+    (a,) = houses.replicas
+    version = houses.fleet.version
+    a.report = replica(aliases=("other",))
+    houses.fleet.index(a)
+    houses.fleet.refresh(a, 0.0)
+    assert houses.fleet.names() == (M, ModelName("other"))
+    assert list(houses.fleet.free(ALIAS)) == []
+    assert list(houses.fleet.free(ModelName("other"))) == [a]
+    assert houses.fleet.version > version
+
+
+@pytest.mark.parametrize("gone", ["unlisted", "forgotten"])
+def test_who_is_gone_is_found_no_more(gone: str) -> None:
+    houses = Houses()
+    houses.add("a", replica())
+    (a,) = houses.replicas
+    if gone == "unlisted":
+        a.listed = False
+    else:
+        del houses.nodes[NodeId("a")]
+    houses.fleet.index(a)
+    assert not houses.fleet.refresh(a, 0.0)
+    assert not houses.fleet.ready(a)
+    assert not houses.fleet.hopeful(a)
+    assert not houses.fleet.at_hand(a)
+    assert houses.fleet.names() == ()
+    assert not houses.fleet.any_hope(M)
+
+
+def test_only_those_with_a_free_slot_are_free() -> None:
+    houses = Houses()
+    node = houses.add("a", replica())
+    fleet, (a,) = houses.fleet, houses.replicas
+    assert list(fleet.free(M)) == [a]
+    for count, taken, free in (
+        ("in_flight", 1, 0),
+        ("foreign", 1, 0),
+        ("set_aside_until", 5.1, 5.0),
+    ):
+        setattr(a, count, taken)
+        assert not fleet.refresh(a, 5.0), count
+        assert list(fleet.free(M)) == []
+        setattr(a, count, free)
+        assert fleet.refresh(a, 5.0), count
+    node.enter(Phase.SUSPECT, "", 5.0)
+    assert not fleet.refresh(a, 5.0)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("state", ReplicaState)
+def test_hope(phase: Phase, state: ReplicaState) -> None:
+    houses = Houses()
+    houses.add("a", replica(state=state)).enter(phase, "", 0.0)
+    (a,) = houses.replicas
+    on_its_way = state in (ReplicaState.READY, ReplicaState.LOADING)
+    there = phase in (Phase.READY, Phase.LOADING, Phase.SUSPECT)
+    assert houses.fleet.hopeful(a) == houses.fleet.any_hope(M) == (on_its_way and there)
+    assert houses.fleet.ready(a) == (state is ReplicaState.READY and phase is Phase.READY)

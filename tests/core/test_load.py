@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from pair.core.ledger import Ledger
+from pair.core.load import discount_refused, forget_report, take_report
+from pair.core.names import TicketId
+from tests.core.house import replica
+from tests.core.test_ledger import a_replica
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "ours", "foreign"),
+    [
+        (0, 0, 0, 0),
+        (2, None, 0, 2),
+        (2, 1, 0, 3),
+        (2, 0, 2, 0),
+        (3, 1, 2, 2),
+        (1, 0, 2, 0),
+        (None, None, 1, 0),
+        (None, 2, 1, 1),
+    ],
+)
+def test_load_is_counted_once(
+    running: int | None, waiting: int | None, ours: int, foreign: int
+) -> None:
+    one, ledger = a_replica(slots=4), Ledger()
+    for number in range(ours):
+        ledger.grant(TicketId(number), one, 0.0, light=False)
+    take_report(one, replica(slots=4, running=running, waiting=waiting))
+    assert one.foreign == foreign
+    assert one.load == ours + foreign
+
+
+def test_a_call_that_just_ended_is_not_taken_for_foreign() -> None:
+    one, ledger = a_replica(), Ledger()
+    lease = ledger.grant(TicketId(1), one, 0.0, light=False)
+    ledger.settle(lease.id)
+    take_report(one, replica(running=1))
+    assert one.foreign == 0
+    take_report(one, replica(running=1))
+    assert one.foreign == 1, "in the next report it would have been gone"
+
+
+def test_a_refused_call_never_was_in_the_node_s_count() -> None:
+    one, ledger = a_replica(), Ledger()
+    lease = ledger.grant(TicketId(1), one, 0.0, light=False)
+    ledger.settle(lease.id)
+    discount_refused(one)
+    take_report(one, replica(running=1))
+    assert one.foreign == 1
+
+
+def test_a_refused_call_leaves_those_that_run_in_our_count() -> None:
+    one, ledger = a_replica(slots=3), Ledger()
+    ledger.grant(TicketId(1), one, 0.0, light=False)
+    refused = ledger.grant(TicketId(2), one, 0.0, light=False)
+    ledger.settle(refused.id)
+    discount_refused(one)
+    discount_refused(one)
+    take_report(one, replica(slots=3, running=1))
+    assert one.foreign == 0
+
+
+def test_silence_means_unknown_and_unknown_counts_as_none() -> None:
+    one = a_replica()
+    take_report(one, replica(running=1))
+    assert not one.has_free_slot()
+    forget_report(one)
+    assert one.has_free_slot()
+
+
+def test_a_report_lists_the_replica_again() -> None:
+    one = a_replica()
+    one.listed = False
+    take_report(one, replica())
+    assert one.listed

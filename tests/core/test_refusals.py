@@ -1,0 +1,64 @@
+"""The words of a refusal; those that stories tell already are asserted there."""
+
+from __future__ import annotations
+
+from pair.core import refusals
+from pair.core.events import NodeSighted
+from pair.core.fleet import Fleet
+from pair.core.membership import Membership
+from pair.core.names import ModelName, NodeId, Phase
+from tests.core.house import replica, report
+from tests.core.limits import limits
+
+
+def a_table(*names: str) -> Membership:
+    table = Membership(limits())
+    for index, name in enumerate(names):
+        node = table.sight(NodeSighted(NodeId(f"id{index}"), name, ("http://x",)), 0.0)
+        table.report(node, report(f"id{index}", replica(f"model-{index}"), name=name), 0.0)
+    return table
+
+
+def test_a_list_of_names_stays_readable() -> None:
+    table = a_table(*(f"node-{index:02}" for index in range(23)))
+    text = refusals.unknown_node(table, "nobody", ModelName("m"))
+    assert text.startswith("there is no node 'nobody'; the nodes are: node-00, node-01,")
+    assert text.endswith("node-19 and 3 more")
+
+
+def test_a_name_that_two_nodes_have_is_explained() -> None:
+    text = refusals.unknown_node(a_table("box", "box"), "box", ModelName("m"))
+    assert text == "2 nodes are called 'box'; name one by its id (see `pair nodes`)"
+
+
+def test_a_pinned_node_says_what_it_is_doing() -> None:
+    table = a_table("box")
+    node = table.nodes[NodeId("id0")]
+    assert refusals.unknown_node(table, "box", None) == (
+        "node box cannot answer now; it holds: model-0"
+    )
+    node.enter(Phase.DRAINING, "finishes what it has", 1.0)
+    assert refusals.unknown_node(table, "id0", ModelName("m")) == (
+        "node box is draining (finishes what it has); leave out x-pair-node to let another answer"
+    )
+
+
+def test_nobody_there_says_who_is_concerned() -> None:
+    table = a_table("box", "pi")
+    fleet = Fleet(table.nodes)
+    for node in table.nodes.values():
+        for one in node.replicas.values():
+            fleet.index(one)
+        node.enter(Phase.LOST, "missed 3 probes: no route", 1.0)
+    assert refusals.no_node(table, fleet, ModelName("model-1")) == (
+        "no node could serve the model 'model-1' now: pi is lost (missed 3 probes: no route)"
+    )
+    everyone = refusals.no_node(table, fleet, None)
+    assert everyone.startswith("no node could answer now: box is lost")
+    assert "pi is lost" in everyone
+
+
+def test_no_model_in_the_house() -> None:
+    assert refusals.unknown_model(Fleet({}), ModelName("m")) == (
+        "no node holds the model 'm'; the models in this house are: none"
+    )
