@@ -101,7 +101,7 @@ def checked_length(tokens: int | None) -> int | None:
     return tokens
 
 
-def data_event(event: Mapping[str, Any]) -> bytes:
+def plain_event(event: Mapping[str, Any]) -> bytes:
     """An event of a server-sent stream without a name."""
     return b"data: " + encode(event) + b"\n\n"
 

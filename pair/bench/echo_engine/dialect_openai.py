@@ -15,9 +15,9 @@ from pair.bench.echo_engine.dialect import (
     Stream,
     TokenEvent,
     checked_length,
-    data_event,
     decode,
     encode,
+    plain_event,
     timings,
 )
 from pair.bench.echo_engine.generation import Call, Outcome, Refusal
@@ -181,7 +181,7 @@ class _ChatStream(Stream):
                     "function": function,
                 }
             ]
-        return data_event(self._chunk(delta))
+        return plain_event(self._chunk(delta))
 
     def token(self, token: str) -> bytes:
         return self._token.with_token(token)
@@ -190,10 +190,12 @@ class _ChatStream(Stream):
         last = self._chunk({}, finish_reason(self._outcome))
         account = self._dialect.account(self._outcome)
         if self._call.usage_asked:
-            return data_event(last) + data_event({"choices": [], **self._frame, **account}) + _DONE
+            return (
+                plain_event(last) + plain_event({"choices": [], **self._frame, **account}) + _DONE
+            )
         if self._dialect.llamacpp:
             last["timings"] = account["timings"]
-        return data_event(last) + _DONE
+        return plain_event(last) + _DONE
 
 
 class OpenAICompletion(OpenAIDialect):
@@ -250,7 +252,7 @@ class _CompletionStream(Stream):
         last = self._dialect.chunk(self._call, outcome, "", finish_reason(outcome))
         if self._dialect.llamacpp or self._call.usage_asked:
             last |= self._dialect.account(outcome)
-        return data_event(last) + _DONE
+        return plain_event(last) + _DONE
 
 
 class OpenAIEmbeddings(OpenAIDialect):

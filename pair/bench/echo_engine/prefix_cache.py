@@ -35,9 +35,9 @@ class Slot:
     used_at: int = 0
     busy: bool = False
 
-    def common_tokens(self, model: str, prompt: str) -> int:
+    def shared_tokens(self, model: str, prompt: str) -> int:
         """Tokens at the start of `prompt` that need no prefill on this slot."""
-        return tokenizer.common_tokens(self.held, prompt) if model == self.model else 0
+        return tokenizer.shared_tokens(self.held, prompt) if model == self.model else 0
 
 
 @dataclass(slots=True)
@@ -59,10 +59,10 @@ class PrefixCache:
         """The slot among `free` (at least one) that this prompt goes to."""
         candidates = list(free)
         if len(candidates) > 1:
-            common = [slot.common_tokens(model, prompt) for slot in candidates]
-            most = max(common)
+            shared = [slot.shared_tokens(model, prompt) for slot in candidates]
+            most = max(shared)
             if most > self.similarity * tokenizer.count(prompt):
-                return candidates[common.index(most)]
+                return candidates[shared.index(most)]
         return min(candidates, key=lambda slot: slot.used_at)
 
     def load(self, slot: Slot, model: str, prompt: str) -> int:
@@ -73,10 +73,10 @@ class PrefixCache:
         """
         self._uses += 1
         slot.used_at = self._uses
-        common = slot.common_tokens(model, prompt)
+        shared = slot.shared_tokens(model, prompt)
         if self.shelf_limit_tokens > 0:
-            common = self._swap(slot, model, prompt, common)
-        return max(0, min(common, tokenizer.count(prompt) - 1))
+            shared = self._swap(slot, model, prompt, shared)
+        return max(0, min(shared, tokenizer.count(prompt) - 1))
 
     def clear(self, slots: Iterable[Slot]) -> None:
         """Forget everything."""
@@ -85,28 +85,28 @@ class PrefixCache:
         self._shelf.clear()
         self._shelf_tokens = 0
 
-    def _swap(self, slot: Slot, model: str, prompt: str, common: int) -> int:
+    def _swap(self, slot: Slot, model: str, prompt: str, shared: int) -> int:
         held = tokenizer.count(slot.held)
-        if held and common >= held * _KEPT_SHARE_WORTH_NO_COPY:
-            return common
-        found = self._longest_on_shelf(model, prompt, common)
+        if held and shared >= held * _KEPT_SHARE_WORTH_NO_COPY:
+            return shared
+        found = self._longest_on_shelf(model, prompt, shared)
         if held:
             self._put_on_shelf(slot.model, slot.held)
         if found is None:
-            return common
+            return shared
         # A shelved prompt moves into the slot; a copy would count its tokens twice.
         self._shelf_tokens -= self._shelf.pop(found, 0)
         slot.model, slot.held = found
-        return slot.common_tokens(model, prompt)
+        return slot.shared_tokens(model, prompt)
 
     def _longest_on_shelf(self, model: str, prompt: str, above: int) -> tuple[str, str] | None:
-        best, best_common = None, above
+        best, best_shared = None, above
         for shelved_model, held in self._shelf:
             if shelved_model != model:
                 continue
-            common = tokenizer.common_tokens(held, prompt)
-            if common > best_common:
-                best, best_common = (shelved_model, held), common
+            shared = tokenizer.shared_tokens(held, prompt)
+            if shared > best_shared:
+                best, best_shared = (shelved_model, held), shared
         return best
 
     def _put_on_shelf(self, model: str, held: str) -> None:

@@ -53,7 +53,7 @@ class Sent(web.StreamResponse):
     async def prepare(self, request: web.BaseRequest) -> None:
         """Nothing is left to prepare."""
 
-    async def write_eof(self, data: bytes = b"") -> None:
+    async def write_eof(self, rest: bytes = b"") -> None:
         """Nothing is left to send."""
 
 

@@ -124,7 +124,8 @@ def settings_from_text(options: Mapping[str, str | Sequence[str]]) -> EchoSettin
             values[name] = tuple(parse_fault(text) for text in several)
         else:
             values[name] = _scalar(name, several[-1] if several else "")
-    return dataclasses.replace(EchoSettings(), **values)  # type: ignore[arg-type]
+    # _scalar has given each value the type of its field, which the checker cannot follow.
+    return dataclasses.replace(EchoSettings(), **values)  # type: ignore[arg-type] # see above
 
 
 def _scalar(name: str, text: str) -> object:

@@ -34,7 +34,7 @@ def count(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def common_tokens(one: str, other: str) -> int:
+def shared_tokens(one: str, other: str) -> int:
     """How many whole tokens the two texts share from their start.
 
     By bisection over slices: comparing two 100 kB prompts costs microseconds, character by

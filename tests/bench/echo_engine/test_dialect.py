@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pair.bench.echo_engine.dialect import (
     TokenEvent,
     checked_length,
-    data_event,
     decode,
     named_event,
+    plain_event,
     timings,
 )
 from pair.bench.echo_engine.generation import Outcome, Refusal
@@ -21,11 +21,11 @@ from pair.bench.echo_engine.generation import Outcome, Refusal
 @given(st.text(max_size=8))
 def test_an_event_with_a_token_put_in_equals_the_event_encoded_whole(token: str) -> None:
     event = TokenEvent({"a": [{"b": TokenEvent.place()}], "c": 1}, before=b"data: ", after=b"\n\n")
-    assert event.with_token(token) == data_event({"a": [{"b": token}], "c": 1})
+    assert event.with_token(token) == plain_event({"a": [{"b": token}], "c": 1})
 
 
 def test_events_of_a_server_sent_stream() -> None:
-    assert data_event({"a": "ü"}) == 'data: {"a":"ü"}\n\n'.encode()
+    assert plain_event({"a": "ü"}) == 'data: {"a":"ü"}\n\n'.encode()
     assert named_event({"type": "ping"}) == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 

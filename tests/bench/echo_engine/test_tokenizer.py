@@ -16,7 +16,7 @@ def test_the_common_prefix_is_the_one_that_comparing_letter_by_letter_finds(
 ) -> None:
     equal = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     letters = len(list(equal))
-    assert tokenizer.common_tokens(one, other) == letters // tokenizer.CHARACTERS_PER_TOKEN
+    assert tokenizer.shared_tokens(one, other) == letters // tokenizer.CHARACTERS_PER_TOKEN
 
 
 @given(st.text(max_size=40), st.integers(min_value=1, max_value=50))
