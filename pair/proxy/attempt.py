@@ -98,8 +98,10 @@ class Attempt:
             await self._weigh_error(upstream, answer)
             return
         content_type = answer.first(b"content-type") or b""
-        self.streams = content_type.lower().startswith(_STREAM_TYPES)
-        self._meter = AnswerMeter(content_type, answer.first(b"content-encoding"))
+        encoding = answer.first(b"content-encoding")
+        # Into a compressed stream nothing readable can be put; it can only be cut.
+        self.streams = encoding is None and content_type.lower().startswith(_STREAM_TYPES)
+        self._meter = AnswerMeter(content_type, encoding)
         await carry(self._exchange, upstream, answer, self)
 
     async def _weigh_error(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
