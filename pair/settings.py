@@ -137,7 +137,7 @@ class RetrySettings:
     busy_pause_s: float = knob(
         0.25,
         "s",
-        "How long a node that said `node_busy` gets nothing unless it reports sooner.",
+        "How long a replica that said it is full gets nothing; short, for full is not broken.",
         least=0.01,
     )
 

@@ -192,6 +192,14 @@ def test_a_node_that_said_no_is_asked_again_when_nothing_else_is_left() -> None:
     story.sees(answered(1)).ends()
 
 
+def test_who_waits_for_the_other_node_goes_back_in_the_instant_that_it_is_gone() -> None:
+    story = Story("ab")
+    story.at(1.0).sees(*calls(1, 2)).expects("1 to a", "2 to b")
+    story.sees(failed(1, FailureKind.ENGINE_ERROR)).expects()
+    story.sees(says("b", report("b", replica("other")))).expects("1 to a, try 2")
+    story.sees(answered(1), answered(2)).ends()
+
+
 def test_a_loading_node_is_no_reason_to_avoid_the_one_that_failed() -> None:
     story = Story("a")
     story.sees(comes("b", says=report("b", replica(state=ReplicaState.LOADING))))
