@@ -6,15 +6,10 @@ so. It stands in for a GPU in tests, in the benchmark, in `pair demo --simulated
 try `pair` on any machine.
 """
 
-from pair.bench.echo_engine.engine import EchoEngine, run_echo
+from pair.bench.echo_engine.engine import EchoEngine
 from pair.bench.echo_engine.faults import header_text, parse_fault
 from pair.bench.echo_engine.journal import Entry, Journal
-from pair.bench.echo_engine.settings import (
-    EchoModel,
-    EchoSettings,
-    parse_model,
-    settings_from_text,
-)
+from pair.bench.echo_engine.settings import EchoModel, EchoSettings, parse_model
 
 __all__ = [
     "EchoEngine",
@@ -25,6 +20,4 @@ __all__ = [
     "header_text",
     "parse_fault",
     "parse_model",
-    "run_echo",
-    "settings_from_text",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -136,10 +135,3 @@ class EchoEngine:
 
         loop = asyncio.get_running_loop()
         self._idle_closings[transport] = loop.call_later(after_s, close)
-
-
-async def run_echo(settings: EchoSettings, ready: Callable[[str], None]) -> None:
-    """Serve until cancelled; `ready` gets the address once it listens. Raises SettingsError."""
-    async with EchoEngine(settings) as engine:
-        ready(engine.url)
-        await asyncio.Event().wait()

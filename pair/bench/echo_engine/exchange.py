@@ -247,24 +247,26 @@ class Exchange:
             if call.stream:
                 await self._stream(dialect, call, generation)
             else:
-                while await generation.next_tokens():
+                await generation.first_token()
+                if generation.outcome.text:
                     self._note_first_token()
+                await generation.last_token()
                 await reply.whole(200, JSON, dialect.whole(call, generation.outcome))
 
     async def _stream(self, dialect: Dialect, call: Call, generation: Generation) -> None:
         words = dialect.stream(call, generation.outcome)
-        opening = words.opening()
+        opening: bytes | None = words.opening()
         while tokens := await generation.next_tokens():
-            if not self._reply.begun:
-                await self._reply.begin(200, dialect.stream_type)
-            self._note_first_token()
-            self._reply.send([words.token(token) for token in tokens], opening)
-            opening = b""
+            if opening is not None:
+                self._note_first_token()
+                if not self._reply.begun:
+                    await self._reply.begin(200, dialect.stream_type)
+            self._reply.send([words.token(token) for token in tokens], opening or b"")
+            opening = None
         self._reply.end(words.closing())
 
     def _note_first_token(self) -> None:
-        if self._entry.first_token_s is None:
-            self._entry.first_token_s = self._bench.journal.now_s()
+        self._entry.first_token_s = self._bench.journal.now_s()
 
     def _understand(self, dialect: Dialect, body: bytes) -> Call:
         """The call in `body`, its model checked; raises Refusal."""

@@ -120,10 +120,6 @@ class Generation:
         done = self.outcome.output_tokens
         if not self._holds_slot:
             return []
-        if self._total == 0:
-            await self._bench.pace.until(self._due_s(0))
-            self.release()
-            return []
         await self._bench.pace.until(self._due_s(done + 1))
         upto = max(done + 1, self._count_due())
         self.outcome.output_tokens = self._entry.output_tokens = upto
@@ -131,11 +127,22 @@ class Generation:
             self.release()
         return tokenizer.pieces(self.outcome.text, done, upto)
 
+    async def first_token(self) -> None:
+        """Wait until the first token is due, or the end of the prefill where none follows."""
+        await self._bench.pace.until(self._due_s(min(1, self._total)))
+
+    async def last_token(self) -> None:
+        """Wait until the last token is due, without waking for each; then the slot is free."""
+        await self._bench.pace.until(self._due_s(self._total))
+        self._finish()
+
     def release(self) -> None:
         """Free the slot, if it is still held; it remembers what it has worked on so far."""
         if not self._holds_slot:
             return
         self._holds_slot = False
+        written = max(self.outcome.output_tokens, self._count_due())
+        self.outcome.output_tokens = self._entry.output_tokens = written
         self._settle_times()
         outcome, slot = self.outcome, self._slot
         slot.model = self._call.model
@@ -147,9 +154,9 @@ class Generation:
     def release_when_computed(self) -> None:
         """Free the slot only when the whole answer is computed, with nobody listening."""
         if self._holds_slot:
-            self._bench.pace.when(self._due_s(self._total), self._finish_unheard)
+            self._bench.pace.when(self._due_s(self._total), self._finish)
 
-    def _finish_unheard(self) -> None:
+    def _finish(self) -> None:
         self.outcome.output_tokens = self._entry.output_tokens = self._total
         self.release()
 
@@ -159,14 +166,20 @@ class Generation:
         return self._start_work_s + self._prefill_work_s + pause_s + token / self._rate
 
     def _count_due(self) -> int:
+        """How many tokens are due by now."""
         spent_s = self._bench.pace.work_s() - self._start_work_s - self._prefill_work_s
-        if self._stall_s and self.outcome.output_tokens < self._stall_after:
-            limit = self._stall_after
-        else:
-            limit, spent_s = self._total, spent_s - self._stall_s
+        count = self._written_in(spent_s)
+        if count > self._stall_after:
+            count = max(self._stall_after, self._written_in(spent_s - self._stall_s))
+        return count
+
+    def _written_in(self, spent_s: float) -> int:
+        """Tokens that take `spent_s` without a pause; none during the prefill."""
+        if spent_s < 0:
+            return 0
         if math.isinf(self._rate):
-            return limit
-        return min(limit, self._total, math.floor(spent_s * self._rate + _ROUNDING_TOKENS))
+            return self._total
+        return min(self._total, math.floor(spent_s * self._rate + _ROUNDING_TOKENS))
 
     def _settle_times(self) -> None:
         """Split the wall time on the slot as the work was; exact while the load is constant."""

@@ -6,16 +6,11 @@ pretended one.
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-import msgspec
-
-from pair.bench.echo_engine.faults import AnyFault, parse_fault
+from pair.bench.echo_engine.faults import AnyFault
 from pair.errors import SettingsError
 from pair.settings import knob
 
@@ -101,41 +96,3 @@ def parse_model(text: str) -> EchoModel:
             f"{text!r} is not NAME[,alias=NAME]..., for example echo:7b,alias=gpt-4o."
         )
     return EchoModel(name, tuple(option.removeprefix("alias=") for option in options))
-
-
-def settings_from_text(options: Mapping[str, str | Sequence[str]]) -> EchoSettings:
-    """Settings from texts by field name, as a command line has them; lists for models and faults.
-
-    A dash in a name counts as an underscore. What is not named keeps its default. Raises
-    SettingsError with the name at fault and, for an unknown one, the nearest right one.
-    """
-    known = {field.name for field in dataclasses.fields(EchoSettings)}
-    values: dict[str, object] = {}
-    for written, value in options.items():
-        name = written.replace("-", "_")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "."
-            raise SettingsError(f"The echo engine has no setting {written!r}{hint}")
-        several = [value] if isinstance(value, str) else list(value)
-        if name == "models":
-            values[name] = tuple(parse_model(text) for text in several)
-        elif name == "faults":
-            values[name] = tuple(parse_fault(text) for text in several)
-        else:
-            values[name] = _scalar(name, several[-1] if several else "")
-    # _scalar has given each value the type of its field, which the checker cannot follow.
-    return dataclasses.replace(EchoSettings(), **values)  # type: ignore[arg-type] # see above
-
-
-def _scalar(name: str, text: str) -> object:
-    default = getattr(EchoSettings(), name)
-    try:
-        if name == "persona":
-            return msgspec.convert(text, PersonaName)
-        return msgspec.convert(text, type(default), strict=False)
-    except msgspec.ValidationError:
-        wanted = " or ".join(get_args(PersonaName)) if name == "persona" else type(default).__name__
-        raise SettingsError(
-            f"The echo engine's {name} cannot be {text!r}: {wanted} is wanted."
-        ) from None

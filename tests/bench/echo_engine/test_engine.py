@@ -3,13 +3,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from urllib.parse import urlsplit
 
 import aiohttp
 import openai
 import pytest
 
-from pair.bench.echo_engine import EchoEngine, EchoSettings, run_echo
+from pair.bench.echo_engine import EchoEngine, EchoSettings
 from pair.errors import SettingsError
 from tests.bench.echo_engine.calling import (
     CHAT,
@@ -198,25 +197,3 @@ async def test_ipv6() -> None:
     async with engine_and_client(settings(listen="[::1]:0")) as client:
         assert client.engine.url.startswith("http://[::1]:")
         assert (await client.chat()).status == 200
-
-
-async def test_serving_ends_by_cancellation() -> None:
-    urls: list[str] = []
-    ready = asyncio.Event()
-
-    def listening(url: str) -> None:
-        urls.append(url)
-        ready.set()
-
-    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
-        serving = group.create_task(run_echo(settings(), listening))
-        await ready.wait()
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(urls[0] + "/health") as response,
-        ):
-            assert response.status == 200
-        serving.cancel()
-    address = urlsplit(urls[0])
-    with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection(address.hostname, address.port)
