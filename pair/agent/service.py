@@ -90,9 +90,16 @@ class Node:
                 await stack.enter_async_context(self._embedded)
             await stack.enter_async_context(self._front)
             self.address = await self._front.open(self._settings.node.listen)
-            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            tasks = asyncio.TaskGroup()
+            await tasks.__aenter__()
             watching = tasks.create_task(self._watch.run(), name="the watch over engines")
-            stack.callback(watching.cancel)
+
+            async def stop_watching() -> None:
+                watching.cancel()
+                # Without the error that we are left by: the group would wrap it.
+                await tasks.__aexit__(None, None, None)
+
+            stack.push_async_callback(stop_watching)
             self._stack = stack.pop_all()
         return self
 

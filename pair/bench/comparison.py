@@ -118,7 +118,8 @@ class Comparer:
 
     async def _arm(self, arm: str, job: str, progress: Callable[[Answer], None]) -> Run:
         if arm == "direct":
-            targets = {name: Target(url) for name, url in self._direct.items()}
+            # llama-server closes a kept connection now and then just as the next request is sent.
+            targets = {name: Target(url, retries=2) for name, url in self._direct.items()}
             try:
                 return await run_directly(targets, self._workload, progress)
             finally:

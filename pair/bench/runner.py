@@ -58,13 +58,18 @@ Progress = Callable[[Answer], None]
 class Target:
     """A base URL to send calls to, with the headers that go with each: a proxy, or an engine
     itself.
+
+    Args:
+        retries: the client's own; none through a proxy, where one layer retries.
     """
 
-    def __init__(self, base_url: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, base_url: str, headers: Mapping[str, str] | None = None, *, retries: int = 0
+    ) -> None:
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key="none",
-            max_retries=0,
+            max_retries=retries,
             timeout=ANSWER_LIMIT_S,
             default_headers=dict(headers or {}),
         )

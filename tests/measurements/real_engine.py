@@ -1,0 +1,62 @@
+"""How near the proxy comes to a client that drives two real engines itself.
+
+Two embedded llama.cpp engines of one thread each, six equal calls, five rounds; in each round the
+baseline on one node, the run through the proxy and the direct run, in turning order.
+
+Run: `make measure-real-engine`, or `python -m tests.measurements.real_engine [--rounds 5]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from statistics import median
+
+from pair.bench.comparison import Comparer, Comparison
+from pair.bench.workload import Workload
+from tests.support.embedded_house import embedded_house
+
+CALLS = 6
+OUTPUT_TOKENS = 48
+
+
+async def measure(rounds: int) -> Comparison:
+    """All rounds on one freshly started house of two nodes."""
+    async with embedded_house(2) as house:
+        comparer = Comparer(
+            house.base_url,
+            Workload(house.model, CALLS, OUTPUT_TOKENS),
+            name="real",
+            alone_on="node-0",
+            direct={name: f"{url}/v1" for name, url in house.engines.items()},
+        )
+        await comparer.warm_up(list(house.engines), lambda _: None)
+        return await comparer.rounds(rounds, lambda _: None, _no_wait, lambda _: None)
+
+
+async def _no_wait() -> None:
+    """Nobody else uses this house."""
+
+
+def main() -> None:
+    """Measure and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    comparison = asyncio.run(measure(parser.parse_args().rounds))
+    print("| round | alone s | through pair s | direct s | speed-up | direct's | of direct |")
+    print("|---|---|---|---|---|---|---|")
+    for number, each in enumerate(comparison.rounds, 1):
+        assert each.direct is not None
+        assert each.direct_speedup is not None
+        times = [each.alone.makespan_s, each.together.makespan_s, each.direct.makespan_s]
+        shown = [f"{time:.2f}" for time in times]
+        shown += [f"{each.speedup:.2f}", f"{each.direct_speedup:.2f}"]
+        print(f"| {number} | {' | '.join(shown)} | {each.speedup / each.direct_speedup:.1%} |")
+    direct = median(each.direct_speedup or 0.0 for each in comparison.rounds)
+    print(
+        f"| median | | | | {comparison.speedup:.2f} | {direct:.2f} | {comparison.of_direct:.1%} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

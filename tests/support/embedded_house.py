@@ -1,0 +1,70 @@
+"""A house on a real engine: embedded llama.cpp nodes of one thread each, found by real mDNS on
+loopback, and the proxy.
+
+The engines run in processes of their own, as they do at home; nodes and proxy share this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import pair
+from pair.agent.service import Node
+from pair.core.names import NodeId, Phase
+from pair.discovery.advertiser import Advertiser
+from pair.discovery.browser import Browser, Reach
+from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from pair.engines.model_file import small_model_path
+from pair.proxy.service import Proxy
+from pair.settings import NodeSettings, ProxySettings, Settings
+from pair.wire.advert import Advert
+
+READY_S = 60.0
+
+
+@dataclass(frozen=True)
+class EmbeddedHouse:
+    """The running parts; `engines` are the real engines' own URLs by node name."""
+
+    proxy: Proxy
+    base_url: str
+    model: str
+    engines: dict[str, str]
+
+
+@asynccontextmanager
+async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
+    """Entered when every node has been found and is ready."""
+    # A name of its own: loopback is shared with whatever else announces itself on this machine.
+    model = f"smollm2-{secrets.token_hex(3)}"
+    async with AsyncExitStack() as stack:
+        engines = {}
+        ids = []
+        for number in range(nodes):
+            options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1)
+            engine = await stack.enter_async_context(EmbeddedEngine(options))
+            await engine.ready()
+            name = f"node-{number}"
+            engines[name] = engine.url
+            node_id = NodeId(secrets.token_hex(16))
+            ids.append(node_id)
+            wanted = NodeSettings(
+                name=name, listen="127.0.0.1:0", engines=(engine.url,), find_engines=False
+            )
+            node = Node(Settings(node=wanted), node_id=node_id, name=name, version=pair.__version__)
+            await stack.enter_async_context(node)
+            port = int(node.address.rpartition(":")[2])
+            advertiser = Advertiser(Advert(node_id, name), "127.0.0.1", port)
+            await stack.enter_async_context(advertiser)
+        settings = Settings(proxy=ProxySettings(listen=("127.0.0.1:0",)))
+        sources = [lambda listener: Browser(listener, Reach.MACHINE)]
+        proxy = await stack.enter_async_context(Proxy(settings, proxy_id="test", sources=sources))
+        known = proxy.scheduler.membership.nodes
+        async with asyncio.timeout(READY_S):
+            while not all(n in known and known[n].phase is Phase.READY for n in ids):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        yield EmbeddedHouse(proxy, f"http://{proxy.addresses[0]}/v1", model, engines)
