@@ -8,6 +8,7 @@ that comes up later.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -52,8 +53,8 @@ class Multicast:
         """
         async with _our_errors():
             if self._zeroconf is None:
-                self._zeroconf = await self._opened()
-            return await self._adapt(self._zeroconf, interfaces)
+                await self._open()
+            return await self._adapt(self._opened_before(), interfaces)
 
     async def ask(self, service_type: str, handler: Callable[..., None]) -> None:
         """Ask on all interfaces who offers this, now and 1, 5 and 14 s later, and tell the handler
@@ -113,17 +114,22 @@ class Multicast:
             raise NoMulticast("the mDNS sockets are not open")
         return self._zeroconf
 
-    async def _opened(self) -> AsyncZeroconf:
+    async def _open(self) -> None:
         # Without interfaces at first: one that fails while it is added is only left out, while one
         # that fails in the constructor leaks the sockets before it.
         try:
-            opened = AsyncZeroconf(interfaces=[], unicast=False, ip_version=IPVersion.All)
+            self._zeroconf = AsyncZeroconf(interfaces=[], unicast=False, ip_version=IPVersion.All)
         except OSError:
             # A kernel without IPv6, unless this fails in the same way.
-            opened = AsyncZeroconf(interfaces=[], unicast=False, ip_version=IPVersion.V4Only)
+            self._zeroconf = AsyncZeroconf(
+                interfaces=[], unicast=False, ip_version=IPVersion.V4Only
+            )
             self._speaks_ipv6 = False
-        await opened.zeroconf.async_wait_for_start()
-        return opened
+        # Shielded, because to be cancelled there would cancel zeroconf's own future, and then it
+        # cannot be closed any more (0.154).
+        if not await asyncio.shield(_has_started(self._zeroconf)):
+            await self.close()
+            raise NoMulticast("the mDNS sockets did not open in time")
 
     async def _adapt(self, opened: AsyncZeroconf, interfaces: Sequence[Interface]) -> bool:
         wanted = frozenset(
@@ -144,6 +150,14 @@ class Multicast:
         await opened.async_update_interfaces(interfaces=[*addresses, *indexes])
         self._in_use = wanted
         return bool(new)
+
+
+async def _has_started(opened: AsyncZeroconf) -> bool:
+    try:
+        await opened.zeroconf.async_wait_for_start()
+    except Error:
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from ipaddress import ip_interface
 
 import pytest
@@ -54,6 +56,20 @@ async def test_nothing_works_before_it_is_open_and_closing_twice_is_harmless() -
             await attempt
     await multicast.close()
     await multicast.close()
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_opening_that_is_cancelled_leaves_no_socket_behind(turns: int) -> None:
+    multicast = Multicast()
+    async with asyncio.TaskGroup() as tasks:
+        opening = tasks.create_task(multicast.use(read_surroundings().on_this_machine))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+    await multicast.close()
+    # What nobody closed or read warns when it is collected, and a warning is a failure here.
+    gc.collect()
+    assert opening.done()
 
 
 async def test_what_zeroconf_refuses_is_our_error() -> None:
