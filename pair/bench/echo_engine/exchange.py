@@ -85,7 +85,7 @@ class Exchange:
         self._dialect = self._find_dialect()
         self._entry = self._open_entry()
         self._fault: AnyFault | None = None
-        self._reply = Reply(request, self._entry, premises.persona.headers, None)
+        self._reply = Reply(request, self._entry, premises.persona.headers)
 
     async def run(self) -> Sent:
         """Answer, and return what aiohttp needs to know about it."""
@@ -131,6 +131,9 @@ class Exchange:
             await self._refuse(refusal)
             if not isinstance(self._fault, Status):
                 return "refused"
+        except RecursionError:
+            await self._refuse(Refusal(400, "invalid_request", "The request is nested too deeply."))
+            return "refused"
         return "faulted"
 
     async def _read(self) -> bytes:
@@ -159,8 +162,7 @@ class Exchange:
             raise Refusal(400, "invalid_request", str(error)) from None
         if self._fault is not None:
             self._entry.fault = kind_of(self._fault)
-            headers = self._persona.headers
-            self._reply = Reply(self._request, self._entry, headers, self._fault)
+            self._reply.fault = self._fault
 
     async def _apply_fault(self) -> bool:
         """Carry out a fault that replaces the answer; True if it did."""
@@ -222,8 +224,7 @@ class Exchange:
         request = self._request
         method = "GET" if request.method == "HEAD" else request.method
         page = self._persona.status.get((method, request.path))
-        lists_models = request.path.endswith("models")
-        if not (self._persona.holds_while_loading or lists_models):
+        if not self._persona.holds_while_loading and not request.path.endswith("/models"):
             self._refuse_while_loading()
         prefix = self._persona.model_pages
         if page is not None:
@@ -270,10 +271,7 @@ class Exchange:
 
     def _understand(self, dialect: Dialect, body: bytes) -> Call:
         """The call in `body`, its model checked; raises Refusal."""
-        try:
-            call = dialect.read(body)
-        except RecursionError:
-            raise Refusal(400, "invalid_request", "The request is nested too deeply.") from None
+        call = dialect.read(body)
         models = self._bench.settings.models
         if not call.model:
             return replace(call, model=models[0].name)

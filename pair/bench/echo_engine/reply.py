@@ -75,13 +75,11 @@ class Reply:
     it has not taken is bounded by the length of one answer.
     """
 
-    def __init__(
-        self, request: web.BaseRequest, entry: Entry, headers: HeaderLines, fault: AnyFault | None
-    ) -> None:
+    def __init__(self, request: web.BaseRequest, entry: Entry, headers: HeaderLines) -> None:
         self._request = request
         self._entry = entry
         self._headers = headers
-        self._fault = fault
+        self.fault: AnyFault | None = None
         self._framing: Framing = "length"
         self._events = 0
         self._keep_alive = False
@@ -98,7 +96,7 @@ class Reply:
         head = self._head(status, content_type, "length", len(body), headers)
         if self._request.method == "HEAD":
             body = b""
-        match self._fault:
+        match self.fault:
             case CloseAfterHead():
                 self._write(head)
                 self._break("close")
@@ -124,21 +122,21 @@ class Reply:
         if framing == "chunked" and self._request.version < (1, 1):
             framing = "close"
         head = self._head(status, content_type, framing, length, headers)
-        if isinstance(self._fault, SlowHead):
-            await self._trickle(head, self._fault.for_s)
+        if isinstance(self.fault, SlowHead):
+            await self._trickle(head, self.fault.for_s)
         else:
             self._write(head)
-        if isinstance(self._fault, CloseAfterHead):
+        if isinstance(self.fault, CloseAfterHead):
             self._break("close")
 
     def send(self, events: Sequence[bytes], opening: bytes = b"") -> None:
         """Send token events in one write, before the first of them what opens the stream."""
-        if isinstance(self._fault, Cut):
-            left = self._fault.after_events - self._events
+        if isinstance(self.fault, Cut):
+            left = self.fault.after_events - self._events
             self._events += len(events)
-            if self._events >= self._fault.after_events:
+            if self._events >= self.fault.after_events:
                 self.send_part(opening + b"".join(events[:left]) if left > 0 else b"")
-                self._break(self._fault.how)
+                self._break(self.fault.how)
         self.send_part(opening + b"".join(events))
 
     def send_part(self, part: bytes) -> None:
