@@ -50,6 +50,17 @@ def run_until_stopped(program: Program) -> int:
     return run(_under_signals(program))
 
 
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, Answer]) -> Answer | None:
+    """What the work gives, or None after cancelling it because `stop` was set before."""
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(work)
+        stopping = tasks.create_task(stop.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, stopping):
+            task.cancel()
+    return None if working.cancelled() else working.result()
+
+
 async def _under_signals(program: Program) -> int:
     stop = asyncio.Event()
     task = asyncio.current_task()

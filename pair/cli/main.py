@@ -17,10 +17,12 @@ import typer
 import pair
 from pair.cli import exit_codes
 from pair.cli.bench import bench
+from pair.cli.demo import demo
 from pair.cli.echo import echo
 from pair.cli.jobs import jobs
 from pair.cli.nodes import models, nodes
 from pair.cli.output import log_to_stderr
+from pair.cli.serve import node, serve, up
 from pair.cli.settings import app as settings_app
 from pair.cli.top import top
 from pair.errors import BookkeepingError, PairError
@@ -73,12 +75,16 @@ def _any_command(
     log_to_stderr(debug=debug)
 
 
-app.command()(bench)
-app.command()(echo)
+app.command()(up)
+app.command()(serve)
+app.command()(node)
 app.command()(nodes)
 app.command()(models)
 app.command()(jobs)
 app.command()(top)
+app.command()(demo)
+app.command()(bench)
+app.command()(echo)
 app.add_typer(settings_app, name="settings")
 
 

@@ -5,18 +5,23 @@ Apart from the command, because this needs the `openai` client, which takes half
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from pair.bench.comparison import Comparer, Comparison
 from pair.bench.runner import Answer
 from pair.bench.workload import Workload
 from pair.cli.running_proxy import Json, RunningProxy
-from pair.cli.watching import Watching
+from pair.cli.watching import LOOK_S, Watching
 from pair.errors import SettingsError
 from pair.terminal.screen import console_on
+
+QUIET_LIMIT_S: Final = 5.0
+"""Longest wait for an idle house before an arm; a report of a node is at most a second old."""
 
 
 async def measure(
@@ -52,9 +57,36 @@ async def measure(
                 alone_on=alone_on or fastest,
                 direct=direct,
             )
-            comparison = await comparer.rounds(rounds, watching.step, watching.answered)
+            comparison = await comparer.rounds(rounds, watching.step, quiet_of(proxy), ignore)
         typical = sorted(comparison.rounds, key=lambda each: each.speedup)[rounds // 2]
         return comparison_json(comparison, workload, await proxy.job(typical.job))
+
+
+def quiet_of(proxy: RunningProxy) -> Callable[[], Awaitable[None]]:
+    """What returns once no node of the proxy has work, ours or foreign, or after `QUIET_LIMIT_S`:
+    a house that others use all the time is never idle.
+    """
+
+    async def quiet() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(QUIET_LIMIT_S):
+                while True:
+                    if not busy(await proxy.snapshot()):
+                        return
+                    await asyncio.sleep(LOOK_S)
+
+    return quiet
+
+
+def busy(snapshot: Json) -> bool:
+    """Whether a call waits or runs anywhere."""
+    replicas = [replica for node in snapshot["nodes"] for replica in node["replicas"]]
+    at_work = any(replica["in_flight"] or replica["foreign"] for replica in replicas)
+    return bool(snapshot["waiting"]) or at_work
+
+
+def ignore(_answer: Answer) -> None:
+    """Do nothing with an answer: the live view shows the proxy's own counts."""
 
 
 def the_model(snapshot: Json, wanted: str | None) -> str:

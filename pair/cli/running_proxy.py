@@ -94,9 +94,9 @@ class RunningProxy:
             raise stranger from fault
         if answer.status == 404 and missing is not None:
             raise missing
-        if answer.status != 200 or not isinstance(page, dict) or "v" not in page:
-            raise stranger
-        if page["v"] != VERSION:
+        if answer.status != 200 or not isinstance(page, dict) or not {"v", "calls"} & page.keys():
+            raise stranger  # a job alone has no version, but its calls
+        if page.get("v", VERSION) != VERSION:
             raise GarbledAnswer(
                 f"the proxy at {self.url} speaks version {page['v']} and this pair version"
                 f" {VERSION}; install the same pair on both"

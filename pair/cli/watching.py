@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
 
-from pair.bench.runner import Answer
 from pair.cli.running_proxy import RunningProxy
 from pair.errors import NodeFault
 from pair.terminal.live import LiveView
@@ -25,7 +25,6 @@ class Watching:
         self._view = LiveView(console)
         self._tasks = asyncio.TaskGroup()
         self._step = ""
-        self._answers = 0
 
     async def __aenter__(self) -> Self:
         self._view.__enter__()
@@ -47,17 +46,11 @@ class Watching:
 
     def step(self, words: str) -> None:
         """What is being done from now on."""
-        self._step, self._answers = words, 0
-
-    def answered(self, answer: Answer) -> None:
-        """One more call of this step is answered."""
-        self._answers += 1
+        self._step = words
 
     async def _look(self) -> None:
         while True:
-            try:
-                note = f"{self._step} · {self._answers} answered" if self._answers else self._step
-                self._view.show(await self._proxy.snapshot(), note=note)
-            except NodeFault:
-                pass  # too busy to be looked at; the calls themselves tell if it is gone
+            # It may be too busy to be looked at; the calls themselves tell if it is gone.
+            with suppress(NodeFault):
+                self._view.show(await self._proxy.snapshot(), note=self._step)
             await asyncio.sleep(LOOK_S)

@@ -25,9 +25,17 @@ class PairProcess:
     async def line_with(self, words: str) -> str:
         """The next line of stdout that holds these words; a bounded wait."""
         assert self._process.stdout is not None
+        return await self._line(self._process.stdout, words)
+
+    async def error_line_with(self, words: str) -> str:
+        """The same of stderr."""
+        assert self._process.stderr is not None
+        return await self._line(self._process.stderr, words)
+
+    async def _line(self, stream: asyncio.StreamReader, words: str) -> str:
         seen = []
         async with asyncio.timeout(LIMIT_S):
-            while line := (await self._process.stdout.readline()).decode():
+            while line := (await stream.readline()).decode():
                 if words in line:
                     return line
                 seen.append(line)

@@ -5,7 +5,7 @@ from tests.terminal.samples import call, job
 
 
 def test_the_list_and_one_in_full(pair: Pair, pages: Pages) -> None:
-    told = {"v": 1, **job(call("a", 0, 0, 0.5, 2), call("b", 0, 0, 0.5, 2))}
+    told = job(call("a", 0, 0, 0.5, 2), call("b", 0, 0, 0.5, 2))
     listed = {key: value for key, value in told.items() if key != "calls"}
     pages.put("/pair/v1/jobs", {"v": 1, "jobs": [listed]})
     pages.put("/pair/v1/jobs/team-1", told)

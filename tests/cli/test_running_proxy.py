@@ -31,7 +31,7 @@ def test_the_proxy_is_where_the_settings_let_it_listen(
 
 async def test_its_pages_are_given_as_they_are(pages: Pages) -> None:
     shown = snapshot(node("attic"))
-    told = {"v": 1, **job(call("a", 0, 0, 1, 2))}
+    told = job(call("a", 0, 0, 1, 2))
     pages.put("/pair/v1/snapshot", shown)
     pages.put("/pair/v1/jobs", {"v": 1, "jobs": [told]})
     pages.put("/pair/v1/jobs/a%2Fb%3F", told)

@@ -1,0 +1,155 @@
+"""Who is built from what: the one place where the long-lived objects come together.
+
+Everything is an async context manager and takes what it needs as arguments, so what is here reads
+as the picture of a running proxy and a running node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Self
+
+import pair
+from pair.agent.service import Node
+from pair.core.events import NodeSighted, NodeWithdrawn
+from pair.core.names import NodeId
+from pair.discovery.advertiser import Advertiser
+from pair.discovery.browser import Browser, Reach
+from pair.discovery.source import Listener, Source
+from pair.errors import UnusableAddress
+from pair.proxy.service import Proxy
+from pair.relay.addresses import TcpAddress, parse_address
+from pair.settings import Settings
+from pair.wire.advert import Advert, clean_name
+
+
+class OwnNode:
+    """A `Source` of the node in this very process: known before any mDNS record, or without."""
+
+    def __init__(self, listener: Listener, sighting: NodeSighted) -> None:
+        self._listener = listener
+        self._sighting = sighting
+
+    async def __aenter__(self) -> Self:
+        self._listener(self._sighting)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing was opened."""
+
+
+def make_proxy(settings: Settings, machine: NodeId, own: NodeSighted | None = None) -> Proxy:
+    """A proxy, to be entered.
+
+    Args:
+        machine: the id of the machine that it runs on.
+        own: the node in this process, None without one.
+    """
+    sources: list[Callable[[Listener], Source]] = []
+    if settings.proxy.discovery:
+        sources.append(lambda listener: Browser(listener, Reach.NETWORK))
+    if own is not None:
+        sources.append(lambda listener: OwnNode(listener, own))
+    return Proxy(settings, proxy_id=machine, sources=sources)
+
+
+def make_private_proxy(settings: Settings, machine: NodeId, nodes: Collection[NodeId]) -> Proxy:
+    """A proxy that looks for nodes on this machine only and takes none but these."""
+
+    def browser(listener: Listener) -> Source:
+        def known(event: NodeSighted | NodeWithdrawn) -> None:
+            if event.node in nodes:
+                listener(event)
+
+        return Browser(known, Reach.MACHINE)
+
+    return Proxy(settings, proxy_id=machine, sources=[browser])
+
+
+@asynccontextmanager
+async def running_node(settings: Settings, machine: NodeId) -> AsyncIterator[Node]:
+    """A node that listens, watches its engines and is announced; it is not drained at the end.
+
+    Raises:
+        SettingsError: an engine's URL or the embedded engine's model cannot be used.
+        UnusableAddress: where it should listen, it cannot.
+    """
+    name = node_name(settings)
+    async with AsyncExitStack() as stack:
+        node = Node(settings, node_id=machine, name=name, version=pair.__version__)
+        await stack.enter_async_context(node)
+        address = tcp_address(node.address)
+        literal = await resolved(address)
+        await stack.enter_async_context(Advertiser(Advert(machine, name), literal, address.port))
+        yield node
+
+
+def own_sighting(settings: Settings, machine: NodeId, node: Node) -> NodeSighted:
+    """The node in this process as its proxy is told of it."""
+    url = f"http://{within_machine(tcp_address(node.address))}"
+    return NodeSighted(machine, node_name(settings), (url,), fixed=True)
+
+
+def node_name(settings: Settings) -> str:
+    """What the node is called: the user's word, else the machine's name."""
+    return clean_name(settings.node.name) or clean_name(platform.node()) or "node"
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def tcp_address(text: str) -> TcpAddress:
+    """Where something listens that others must be able to find.
+
+    Raises:
+        UnusableAddress: it is a path; nobody on a network can connect there.
+    """
+    address = parse_address(text)
+    if not isinstance(address, TcpAddress):
+        raise UnusableAddress(f"{text!r} is a path; a node listens on HOST:PORT")
+    return address
+
+
+def is_loopback(address: TcpAddress) -> bool:
+    """Whether only this machine can connect there; a name other than localhost counts as no."""
+    try:
+        return ip_address(address.name.partition("%")[0]).is_loopback
+    except ValueError:
+        return address.name == "localhost"
+
+
+def within_machine(address: TcpAddress) -> TcpAddress:
+    """Where this machine itself connects to what listens there."""
+    wildcards = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not listened on
+    return TcpAddress(wildcards.get(address.name, address.name), address.port)
+
+
+async def resolved(address: TcpAddress) -> str:
+    """The literal that a name to listen on means here; a literal is its own.
+
+    Raises:
+        UnusableAddress: the name means nothing here.
+    """
+    try:
+        ip_address(address.name.partition("%")[0])
+    except ValueError:
+        pass
+    else:
+        return address.name
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(address.name, address.port, type=socket.SOCK_STREAM)
+    except OSError as fault:
+        raise UnusableAddress(f"{address.name} is no address of this machine: {fault}") from fault
+    return str(found[0][4][0])
