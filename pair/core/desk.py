@@ -225,6 +225,8 @@ class Desk:
         """Give free slots to those who wait, first come first, until neither is left among the
         names that were stirred.
         """
+        if not self._stirred:
+            return
         names = [name for name in self._stirred if self.room.line(name) is not None]
         self._stirred.clear()
         while names:
@@ -318,8 +320,10 @@ class Desk:
         for name in self.room.names():
             self._judge_pins(name, node, now)
             self.judge_hope(name, now)
-            # Whoever avoids a node does so only while another one is at hand.
-            self._stirred[name] = None
+            line = self.room.line(name)
+            if line is not None and line.few:
+                # Whoever avoids a node does so only while another one is at hand.
+                self._stirred[name] = None
 
     def judge_hope(self, name: ModelName, now: float) -> None:
         """Decide about those who wait for a model that no node could serve now or soon."""

@@ -24,9 +24,10 @@ class Fleet:
         self._holders: dict[ModelName, dict[Replica, None]] = {}
         self._free: dict[ModelName, dict[Replica, None]] = {}
         self._names: dict[Replica, tuple[ModelName, ...]] = {}
+        self._ready: set[Replica] = set()
         self.version = 0
-        """Moves on whenever somebody may have come, gone or changed size; whoever kept a copy then
-        looks again.
+        """Moves on whenever somebody became ready, is so no longer or changed size; whoever kept a
+        copy then looks again.
         """
 
     def holders(self, name: ModelName | None) -> Collection[Replica]:
@@ -53,6 +54,7 @@ class Fleet:
         listed.
         """
         self.version += 1
+        self._ready.discard(replica)
         for name in self._names.pop(replica, ()):
             _discard(self._holders, name, replica)
             _discard(self._free, name, replica)
@@ -66,21 +68,17 @@ class Fleet:
     def refresh(self, replica: Replica, now: float) -> bool:
         """Note whether the replica could take a ticket now; True if it can."""
         names = self._names.get(replica, ())
-        open_now = bool(names) and self._takes(replica, now)
+        ready = bool(names) and self.ready(replica)
+        if ready != (replica in self._ready):
+            self.version += 1
+            (self._ready.add if ready else self._ready.discard)(replica)
+        open_now = ready and replica.has_free_slot() and now >= replica.set_aside_until
         for name in names:
             if open_now:
                 self._free.setdefault(name, {})[replica] = None
             else:
                 _discard(self._free, name, replica)
         return open_now
-
-    def _takes(self, replica: Replica, now: float) -> bool:
-        return (
-            replica.answers
-            and replica.has_free_slot()
-            and now >= replica.set_aside_until
-            and self._nodes[replica.id.node].phase is Phase.READY
-        )
 
     def ready(self, replica: Replica) -> bool:
         """Whether the replica answers and its node is ready, busy or not (all that a light request

@@ -13,6 +13,7 @@ only grows at its end.
 from __future__ import annotations
 
 import bisect
+from collections import OrderedDict
 from collections.abc import Iterator
 
 from pair.core.names import ModelName, TicketId
@@ -23,7 +24,8 @@ class Line:
     """The waiting tickets of one model name; both lanes are in order of arrival."""
 
     def __init__(self) -> None:
-        self.free: dict[TicketId, Ticket] = {}
+        # Not a plain dict: finding its first key steps over every key deleted before it.
+        self.free: OrderedDict[TicketId, Ticket] = OrderedDict()
         self.few: list[Ticket] = []
 
     def __len__(self) -> int:

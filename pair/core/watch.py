@@ -113,7 +113,7 @@ class Watch:
         """Whether this machine was late for anything since then: for an alarm, or for the end of
         the probe itself (while every node is being asked, no alarm is set).
         """
-        woke_late = self._woke_late_at is not None and sent_at <= self._woke_late_at
+        woke_late = self._woke_late_at is not None and sent_at < self._woke_late_at
         return woke_late or now - sent_at > self._limits.probe_limit_s + LATE_S
 
     def probe_due(self, node_id: NodeId, now: float) -> None:
@@ -133,7 +133,6 @@ class Watch:
             self._fleet.index(replica)
 
     def _look_again(self, node: Node, now: float) -> None:
-        self._fleet.version += 1
         for replica in node.replicas.values():
             self._desk.refresh(replica, now)
         self._desk.judge_everyone(node, now)

@@ -255,7 +255,7 @@ class Audit:
             node.open = False
 
     def _late_since(self, sent_at: float) -> bool:
-        woke_late = self.late_at is not None and sent_at <= self.late_at
+        woke_late = self.late_at is not None and sent_at < self.late_at
         return woke_late or self.now - sent_at > self.limits.probe_limit_s + LATE_S
 
     # Decisions

@@ -112,6 +112,16 @@ def test_the_proxy_itself_slept_and_blames_nobody() -> None:
     story.sees(call(2)).expects("2 to b").sees(answered(1), answered(2)).expects().ends()
 
 
+def test_a_stall_shorter_than_a_probe_s_limit_is_seen_by_a_late_alarm() -> None:
+    story = Story("a")
+    story.at(0.5).sees(comes("b"))
+    del story.house.words[NodeId("a")]
+    # a is asked at 1.0 and has until 2.5; b is to be asked at 1.5, which happens at 3.2.
+    story.at(1.2)
+    story.house.oversleep_until(3.2)
+    story.finds("a", Phase.READY).at(4.8).finds("a", Phase.SUSPECT)
+
+
 def test_after_a_sleep_the_new_probes_count() -> None:
     story = Story("ab")
     del story.house.words[NodeId("a")]
@@ -326,6 +336,13 @@ def test_the_waiting_room_has_a_limit_and_lets_back_in_who_was_there() -> None:
     story.sees(call(4)).expects("4 refused: queue_full")
     story.at(3.0).expects("1 to a, try 2").sees(answered(1)).expects("2 to a")
     story.sees(answered(2), refused(4)).ends()
+
+
+def test_a_room_overfull_of_those_who_came_back_refuses_once() -> None:
+    story = Story("a", waiting_limit=1)
+    story.at(5.0).sees(*calls(1, 2)).expects("1 to a").sees(failed(1, FailureKind.RESET))
+    story.sees(call(3, "never")).expects("3 refused: unknown_model")
+    story.sees(hangs_up(1), hangs_up(2), refused(3)).ends()
 
 
 def test_a_full_room_still_tells_who_asks_for_the_impossible() -> None:
