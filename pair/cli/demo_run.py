@@ -7,6 +7,7 @@ proxy finds them there, and the calls come from the `openai` client.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import sys
 from collections.abc import AsyncIterator
@@ -22,6 +23,8 @@ from pair.cli.running_proxy import Json, RunningProxy
 from pair.cli.watching import LOOK_S, Watching
 from pair.cli.wiring import make_private_proxy, running_node
 from pair.core.names import NodeId
+from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from pair.engines.model_file import small_model_path
 from pair.errors import SilentNode
 from pair.settings import NodeSettings, ProxySettings, Settings
 from pair.terminal.figures import several
@@ -32,6 +35,10 @@ NAMES: Final = ("attic", "cellar", "kitchen", "study", "garage", "hall", "loft",
 JOB: Final = "demo"
 SIMULATED_NODES: Final = 3
 SIMULATED_MODEL: Final = "echo"
+CONTEXT_TOKENS: Final = 1024
+"""Of each embedded node: prompt and answer take some 200, and memory is paid for all."""
+NODES_LIMIT: Final = 8
+"""Each holds its own model and context, some 250 MB."""
 SIMULATED_RATE: Final = 40.0
 """Tokens a second: 36 of them and a short prompt take a second, long enough to watch."""
 READY_LIMIT_S: Final = 60.0
@@ -54,7 +61,12 @@ async def run_demo(*, simulated: bool, nodes: int | None, calls: int, output_tok
         NodeFault: the nodes were not found, or a call failed.
     """
     async with AsyncExitStack() as stack:
-        fleet = await stack.enter_async_context(simulated_fleet(nodes or SIMULATED_NODES))
+        making = (
+            simulated_fleet(nodes or SIMULATED_NODES)
+            if simulated
+            else embedded_fleet(nodes or parallel_nodes(cores(), calls))
+        )
+        fleet = await stack.enter_async_context(making)
         settings = Settings(proxy=ProxySettings(listen=(FREE_PORT,)))
         machine = NodeId(secrets.token_hex(16))
         private = make_private_proxy(settings, machine, fleet.nodes)
@@ -83,8 +95,8 @@ async def found(proxy: RunningProxy, fleet: Fleet) -> None:
         if loop.time() > until:
             known = [f"{node['name']} is {node['phase']}" for node in snapshot["nodes"]]
             raise SilentNode(
-                f"not all nodes were ready after {READY_LIMIT_S:g} s ({', '.join(known) or 'none'}"
-                " was found by mDNS); does this machine allow multicast on loopback?"
+                f"not all nodes were ready after {READY_LIMIT_S:g} s (found by mDNS:"
+                f" {', '.join(known) or 'none'}); does this machine allow multicast on loopback?"
             )
         await asyncio.sleep(LOOK_S)
 
@@ -103,6 +115,37 @@ async def simulated_fleet(count: int) -> AsyncIterator[Fleet]:
             await stack.enter_async_context(engine)
             ids.append(await add_node(stack, node_settings(number, (engine.url,))))
         yield Fleet(SIMULATED_MODEL, tuple(ids))
+
+
+@asynccontextmanager
+async def embedded_fleet(count: int) -> AsyncIterator[Fleet]:
+    """Nodes with llama.cpp and a small real model, one thread and one slot each.
+
+    Raises:
+        SettingsError: xllamacpp or the model is not installed, or there is not enough memory.
+    """
+    options = EmbeddedOptions(
+        file=small_model_path(), name="", slots=1, context_tokens=CONTEXT_TOKENS, threads=1
+    )
+    async with AsyncExitStack() as stack:
+        engines = [await stack.enter_async_context(EmbeddedEngine(options)) for _ in range(count)]
+        ids = []
+        for number, engine in enumerate(engines):
+            await engine.ready()
+            ids.append(await add_node(stack, node_settings(number, (engine.url,))))
+        yield Fleet(options.file.stem, tuple(ids))
+
+
+def parallel_nodes(cores: int, calls: int) -> int:
+    """One-thread engines that truly run side by side: one a core, but no more than calls to give
+    them, and two even where there is one core only, as less would be no house.
+    """
+    return max(2, min(cores, calls, NODES_LIMIT))
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 async def add_node(stack: AsyncExitStack, settings: NodeSettings) -> NodeId:

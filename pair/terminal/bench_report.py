@@ -26,8 +26,8 @@ def summary(report: Json) -> Text:
     """The median of the rounds, and its share of what no proxy could beat."""
     rounds = several(len(report["rounds"]), "round")
     line = Text.assemble(
-        (f"{ratio(report['speedup'])} faster", "bold"),
-        f" than one node alone (median of {rounds}) ·"
+        (ratio(report["speedup"]), "bold"),
+        f" as fast as one node alone (median of {rounds}) ·"
         f" {several(report['calls'], 'call')} of {several(report['output_tokens'], 'token')}"
         f" on {plain(report['model'])}",
     )

@@ -46,9 +46,7 @@ def _lines(job: Json) -> Iterator[Text]:
     if job["achieved"] is not None:
         alone = _node_name(job, job["baseline_node"])
         base = f"{seconds(job['baseline_s'])}, {plain(job['baseline'])}"
-        yield Text.assemble(
-            (ratio(job["achieved"]), "bold"), f" faster than {alone} alone ({base})"
-        )
+        yield Text.assemble((ratio(job["achieved"]), "bold"), f" as fast as {alone} alone ({base})")
     if job["limit"] is not None:
         slots = several(sum(node["slots"] for node in job["nodes"]), "slot")
         yield Text(

@@ -5,6 +5,8 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Pair
 from tests.cli.processes import pair_process
 
@@ -48,3 +50,16 @@ async def test_a_signal_breaks_it_off_and_cleans_up(home: Path) -> None:
 
 def test_less_than_two_nodes_is_no_house(pair: Pair) -> None:
     assert pair("demo", "--simulated", "--nodes", "1").code == 2
+
+
+@pytest.mark.engine
+async def test_a_real_model_on_two_nodes(home: Path) -> None:
+    flags = ("--nodes", "2", "--calls", "4", "--output-tokens", "8", "--json")
+    async with pair_process(home, "demo", *flags) as process:
+        out, err = await process.rest()
+        assert await process.end() == 0
+    job = json.loads(out)
+    assert "SmolLM2" in job["model"]
+    assert (job["answered"], job["output_tokens"]) == (4, 32)
+    assert {call["name"] for call in job["calls"]} == {"attic", "cellar"}
+    assert "2 of 2 nodes ready" in err

@@ -11,7 +11,7 @@ def test_the_list_and_one_in_full(pair: Pair, pages: Pages) -> None:
     pages.put("/pair/v1/jobs/team-1", told)
     assert "team-1" in pair("jobs", "--proxy", pages.url).out
     assert pair("jobs", "--proxy", pages.url, "--json").json == [listed]
-    assert "1.90x faster than a alone" in pair("jobs", "team-1", "--proxy", pages.url).out
+    assert "1.90x as fast as a alone" in pair("jobs", "team-1", "--proxy", pages.url).out
     assert pair("jobs", "team-1", "--proxy", pages.url, "--json").json == told
 
 

@@ -29,7 +29,7 @@ def report(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_summary_is_the_median_and_its_share_of_the_best() -> None:
-    alone = "1.90x faster than one node alone (median of 1 round)"
+    alone = "1.90x as fast as one node alone (median of 1 round)"
     assert summary(report()).plain == f"{alone} · 4 calls of 64 tokens on tiny"
     assert summary(report(of_direct=0.97)).plain.splitlines()[1] == (
         "97% of the speed-up of a client that drives the engines itself"

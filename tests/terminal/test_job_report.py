@@ -16,7 +16,7 @@ def test_the_headline_tells_speed_up_limit_and_the_fastest_node() -> None:
     assert lines == [
         "job team-1 · done · tiny",
         "4 calls on 2 nodes in 4.00 s · 1 failed",
-        "1.90x faster than a alone (7.60 s, measured)",
+        "1.90x as fast as a alone (7.60 s, measured)",
         "limit 2.00x: 2 waves on 2 slots · efficiency 95%",
         "fastest node alone: b, 7.40 s",
     ]
@@ -64,5 +64,5 @@ def test_a_narrow_terminal_cuts_the_reason_and_nothing_else() -> None:
 def test_the_whole_report_holds_every_part() -> None:
     text = text_of(job_report(job(*CALLS, id="\x1b[2J[red]x")))
     assert "\x1b" not in text
-    for part in ("[red]x", "faster than", "service time p50", "until the first", "outcome"):
+    for part in ("[red]x", "as fast as", "service time p50", "until the first", "outcome"):
         assert part in text
