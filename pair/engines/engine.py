@@ -34,7 +34,8 @@ that restarts may say nonsense once or twice."""
 _NOT_THERE = frozenset({404, 405, 501})
 """An extra path that was answered so is not asked again, for each try is a line in a log."""
 
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""What URLs call this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,14 @@ class Engine(ABC):
         kind: as in `ReplicaReport.engine_kind`.
         url: without a slash at its end; may have a path before all of the engine's own.
         name: unique on its node and lasting, such as `llamacpp:8080`.
+        slots: the user's word on the slots of each model, 0 to take the engine's.
     """
 
     kind: ClassVar[str]
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, slots: int = 0) -> None:
         self.url = url
+        self.slots = slots
         self.name = engine_name(self.kind, url)
         self._known: tuple[ReplicaReport, ...] = ()
         self._unreadable = 0
@@ -153,7 +156,7 @@ class Engine(ABC):
             model=model.name,
             aliases=model.aliases,
             state=ReplicaState.LOADING if model.loading else reading.state,
-            slots=model.slots or load.slots or 1,
+            slots=self.slots or model.slots or load.slots or 1,
             running=load.running,
             waiting=load.waiting,
             resident=model.resident,
@@ -201,6 +204,6 @@ def engine_name(kind: str, url: str) -> EngineName:
     """`KIND:PORT` on this machine, `KIND:ADDRESS:PORT` elsewhere."""
     parts = urlsplit(url)
     port = parts.port or 80
-    if parts.hostname in _LOOPBACK:
+    if parts.hostname in LOOPBACK:
         return EngineName(f"{kind}:{port}{parts.path}")
     return EngineName(f"{kind}:{parts.hostname}:{port}{parts.path}")

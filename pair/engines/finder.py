@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 import aiohttp
 
-from pair.engines.engine import Engine
+from pair.engines.engine import LOOPBACK, Engine
 from pair.engines.generic import Generic
 from pair.engines.llamacpp import LlamaCpp
 from pair.engines.lmstudio import LMStudio
@@ -55,12 +56,13 @@ class PairItself(GarbledAnswer):
 
 
 async def recognise(
-    session: aiohttp.ClientSession, url: str, *, if_closed: str = "generic"
+    session: aiohttp.ClientSession, url: str, *, slots: int = 0, if_closed: str = "generic"
 ) -> Engine:
     """The engine at this address.
 
     Args:
         url: `http://ADDRESS:PORT`; a `/v1` at its end, as clients have it, is dropped.
+        slots: the user's word on them, 0 for the engine's own.
         if_closed: the kind to take it for if it tells nothing without a key.
 
     Raises:
@@ -84,7 +86,7 @@ async def recognise(
         raise PairItself(f"{base} is a {kind}, not an engine; name the engine behind it")
     if not kind:
         raise GarbledAnswer(f"{base} answers, but not as any inference engine that pair knows")
-    return KINDS[kind](base)
+    return KINDS[kind](base, slots)
 
 
 async def _put(
@@ -99,10 +101,15 @@ async def _put(
 
 
 class EngineFinder:
-    """Looks for engines on the usual ports of this machine and remembers where there are none."""
+    """Looks for engines on this machine's ports and remembers where something else listens.
 
-    def __init__(self, ports: Iterable[int] = tuple(USUAL_PORTS)) -> None:
+    Args:
+        slots: the user's word on the slots of every engine, 0 for their own.
+    """
+
+    def __init__(self, ports: Iterable[int] = tuple(USUAL_PORTS), slots: int = 0) -> None:
         self._ports = tuple(ports)
+        self._slots = slots
         self._left_alone_until: dict[int, float] = {}
 
     async def look(
@@ -115,19 +122,24 @@ class EngineFinder:
                 returned.
         """
         now = asyncio.get_running_loop().time()
-        urls = {port: f"http://127.0.0.1:{port}" for port in self._ports}
+        taken = {parts.port for url in known if (parts := urlsplit(url)).hostname in LOOPBACK}
         async with asyncio.TaskGroup() as tasks:
             looks = [
-                tasks.create_task(self._look_at(session, port, url))
-                for port, url in urls.items()
-                if url not in known and self._left_alone_until.get(port, now) <= now
+                tasks.create_task(self._look_at(session, port))
+                for port in self._ports
+                if port not in taken and self._left_alone_until.get(port, now) <= now
             ]
         return tuple(engine for look in looks if (engine := look.result()) is not None)
 
-    async def _look_at(self, session: aiohttp.ClientSession, port: int, url: str) -> Engine | None:
+    async def _look_at(self, session: aiohttp.ClientSession, port: int) -> Engine | None:
         usual = USUAL_PORTS.get(port, "")
         try:
-            return await recognise(session, url, if_closed=usual if usual in _CLOSED_TO_ALL else "")
+            return await recognise(
+                session,
+                f"http://127.0.0.1:{port}",
+                slots=self._slots,
+                if_closed=usual if usual in _CLOSED_TO_ALL else "",
+            )
         except GarbledAnswer:
             loop = asyncio.get_running_loop()
             self._left_alone_until[port] = loop.time() + STRANGER_PAUSE_S

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pair.core.reports import ReplicaState
 from pair.engines.engine import Engine, Reading, found, listed
 from pair.errors import GarbledAnswer
 from pair.wire.engine_reports.llamacpp import Props, read_load, read_props
 from pair.wire.engine_reports.openai_list import read_openai_list
-from pair.wire.engine_reports.reading import EngineLoad
+from pair.wire.engine_reports.reading import EngineLoad, ModelList
 from pair.wire.engine_reports.recognition import NEEDS_KEY, OPENAI_LIST_PATH, Answers
 
 PROPS_PATH = "/props"
@@ -32,8 +33,8 @@ class LlamaCpp(Engine):
 
     kind = "llamacpp"
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, slots: int = 0) -> None:
+        super().__init__(url, slots)
         self._load_asked_at = float("-inf")
         self._has_metrics = False
         self._sleeping = False
@@ -59,10 +60,29 @@ class LlamaCpp(Engine):
         self._has_metrics = self._has_metrics or found(answers, METRICS_PATH) is not None
         refused = PROPS_PATH in answers and answers[PROPS_PATH].status in NEEDS_KEY
         return Reading(
-            models,
-            EngineLoad(props.slots, load.running, load.waiting, props.context_tokens),
+            _as_started(models, props),
+            EngineLoad(props.slots, load.running, load.waiting),
             ReplicaState.NEEDS_KEY if refused else ReplicaState.READY,
         )
+
+
+def _as_started(models: ModelList, props: Props) -> ModelList:
+    """With what `/props` tells of a model that the server was started with. Where there are several
+    (no slots in `/props`), the list has said all.
+    """
+    if props.slots is None:
+        return models
+    return replace(
+        models,
+        models=tuple(
+            replace(
+                model,
+                context_tokens=props.context_tokens or model.context_tokens,
+                resident=not props.sleeping,
+            )
+            for model in models.models
+        ),
+    )
 
 
 def _props(body: bytes | None) -> Props:

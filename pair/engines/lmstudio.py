@@ -24,8 +24,8 @@ class LMStudio(Engine):
 
     kind = "lmstudio"
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, slots: int = 0) -> None:
+        super().__init__(url, slots)
         self._paths: Sequence[str] = (NEW_PATH, OLD_PATH)
 
     def _lists(self) -> Sequence[str]:

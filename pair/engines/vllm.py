@@ -34,6 +34,6 @@ class VLLM(Engine):
         models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
         metrics = found(answers, METRICS_PATH)
         load = EngineLoad() if metrics is None else read_load(metrics)
-        if load.slots is None:
+        if load.slots is None and not self.slots:
             models = replace(models, warnings=(*models.warnings, NO_SLOTS))
         return Reading(models, load)
