@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import os
 import shutil
+import threading
+from collections.abc import Generator
 
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
+
+# pytest lifts its own limit (`faulthandler_timeout`) when a test fails, so that a failed test whose
+# task ignores cancellation would hang for good in the teardown of its loop.
+TEARDOWN_LIMIT_S = 60.0
+_STDERR = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the real stderr, which is not captured yet at this point."""
+    config.stash[_STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """End the run, naming the test, when its teardown hangs."""
+
+    def give_up() -> None:
+        stderr = item.config.stash[_STDERR]
+        os.write(stderr, f"\n{item.nodeid}: its teardown hangs\n".encode())
+        faulthandler.dump_traceback(stderr)
+        os._exit(3)
+
+    limit = threading.Timer(TEARDOWN_LIMIT_S, give_up)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
 
 
 def _missing_for_lan() -> str | None:
