@@ -76,11 +76,11 @@ class _ModelRow(Struct):
     name: Any = None
 
 
-class _Data(Struct):
+class _OpenAIList(Struct):
     data: Rows | None
 
 
-class _DataRow(Struct):
+class _OldStudioRow(Struct):
     state: Any = None
 
 
@@ -127,7 +127,7 @@ def _is_lmstudio(answers: Answers) -> bool:
     new = _rows(answers, "/api/v1/models", _Models, _ModelRow)
     if new is not None and all(row is not None and model_name(row.key) for row in new):
         return True
-    old = _rows(answers, "/api/v0/models", _Data, _DataRow)
+    old = _rows(answers, "/api/v0/models", _OpenAIList, _OldStudioRow)
     return old is not None and all(row is not None and isinstance(row.state, str) for row in old)
 
 
@@ -146,7 +146,7 @@ def _is_vllm(answers: Answers) -> bool:
 
 
 def _is_generic(answers: Answers) -> bool:
-    return _has_shape(answers, OPENAI_LIST_PATH, _Data)
+    return _has_shape(answers, OPENAI_LIST_PATH, _OpenAIList)
 
 
 _RULES: tuple[tuple[str, Callable[[Answers], bool]], ...] = (
@@ -173,7 +173,7 @@ def _has_shape(answers: Answers, path: str, shape: type[Struct]) -> bool:
 
 
 def _rows(
-    answers: Answers, path: str, shape: type[_Models] | type[_Data], row: type[Any]
+    answers: Answers, path: str, shape: type[_Models] | type[_OpenAIList], row: type[Any]
 ) -> list[Any] | None:
     """The rows of a list, None if there is no such list at this path."""
     body = _found(answers, path)
