@@ -9,47 +9,22 @@ framed by `Exchange`; this is the transport between them.
 from __future__ import annotations
 
 import asyncio
-import logging
-import traceback
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from enum import Enum, auto
-from pathlib import PurePath
 from typing import cast
 
 from pair.errors import RequestFault
-from pair.relay.body_budget import BodyBudget
-from pair.relay.exchange import Exchange, plain_answer
+from pair.relay.exchange import Exchange
+from pair.relay.frontage import Frontage
 from pair.relay.heads import RequestHead
-from pair.relay.limits import FrontLimits
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
 from pair.relay.sockets import reset, tune
-from pair.relay.sweep import Sweep
-
-Serve = Callable[[Exchange], Awaitable[None]]
-
-log = logging.getLogger(__name__)
 
 # Pipelined requests, kept unparsed while an earlier one is answered.
 HELD_BYTES = 64 * 1024
 # How long a client that still sends may take to read our last answer: closing a socket with
 # something unread in it resets the connection, and the answer with it.
 LINGER_S = 2.0
-
-
-@dataclass
-class Frontage:
-    """What all connections of one front share."""
-
-    serve: Serve
-    limits: FrontLimits
-    tasks: asyncio.TaskGroup
-    budget: BodyBudget
-    sweep: Sweep
-    connections: set[ClientConnection] = field(default_factory=set)
-    draining: bool = False
-    all_closed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _Stage(Enum):
@@ -96,8 +71,7 @@ class ClientConnection(asyncio.Protocol):
         tune(self._transport)
         name = transport.get_extra_info("peername")
         self._client = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
-        front.connections.add(self)
-        front.sweep.add(self)
+        front.joined(self)
         if front.draining:
             self._close()
         elif len(front.connections) > front.limits.connections_limit:
@@ -132,11 +106,7 @@ class ClientConnection(asyncio.Protocol):
             self._leave()
         self._stage = _Stage.CLOSED
         self._held = b""
-        front = self._front
-        front.sweep.discard(self)
-        front.connections.discard(self)
-        if not front.connections:
-            front.all_closed.set()
+        self._front.left(self)
 
     def pause_writing(self) -> None:
         """The client does not take what it gets."""
@@ -224,36 +194,7 @@ class ClientConnection(asyncio.Protocol):
         self._exchange = exchange
         self._continue_due = head.expects_continue
         self._stage = _Stage.SERVING
-        self._task = self._front.tasks.create_task(self._serve(exchange))
-
-    async def _serve(self, exchange: Exchange) -> None:
-        """The top of the task of one exchange: nothing escapes from here but cancellation."""
-        try:
-            await self._front.serve(exchange)
-            if not exchange.over:
-                log.error("serving %s ended without an answer", exchange.client)
-        except Exception as error:  # noqa: BLE001 - the top of a task
-            # No text of the error and no values: they may quote a body.
-            log.error("serving %s failed: %s", exchange.client, _whereabouts(error))  # noqa: TRY400
-        finally:
-            self._settle(exchange)
-
-    def _settle(self, exchange: Exchange) -> None:
-        """Its task is over: no exchange stays without an answer, none keeps its share of the
-        budget.
-        """
-        exchange.feed_from(None)
-        exchange.body.close()
-        if exchange.over:
-            return
-        if exchange.begun:
-            exchange.cut()
-        else:
-            exchange.close_after()
-            if self._front.draining:
-                plain_answer(exchange, 503, "Shutting down.")
-            else:
-                plain_answer(exchange, 500, "An error of pair's own; its log says where.")
+        self._task = self._front.start(exchange)
 
     def _leave(self) -> None:
         """The client hung up on the exchange that is being served."""
@@ -390,12 +331,5 @@ class ClientConnection(asyncio.Protocol):
         elif self._exchange is not None and now - self._heard_at > limits.idle_client_s:
             if stage is _Stage.RESTING:
                 self._close()
-            elif self._exchange.body.awaited:
+            elif self._exchange.body.being_read:
                 self._refuse(RequestFault(408, "body_timeout", "The request body stopped coming."))
-
-
-def _whereabouts(error: BaseException) -> str:
-    """The kind of an error and where it came from, innermost place first, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)[:0:-1]
-    places = " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames)
-    return f"{type(error).__name__} at {places}"

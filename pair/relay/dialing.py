@@ -20,7 +20,7 @@ from pair.relay.addresses import Address, TcpAddress, UnixAddress
 STAGGER_S = 0.25
 
 _Where = tuple[str, int] | tuple[str, int, int, int]
-_Resolved = tuple[int, int, int, _Where]
+Resolved = tuple[int, int, int, _Where]
 _Spoken = TypeVar("_Spoken", bound=asyncio.BaseProtocol)
 
 # What says most about an address comes first; where several failed, that is the one that is told.
@@ -40,7 +40,7 @@ class Dialer:
     def __init__(self, address: Address, limit_s: float) -> None:
         self._address = address
         self._limit_s = limit_s
-        self._resolved: list[_Resolved] = []
+        self._resolved: list[Resolved] = []
         # A look-up that hangs holds one of the few threads for them: no more than one an address.
         self._looking_up = asyncio.Lock()
 
@@ -77,10 +77,10 @@ class Dialer:
                 if _is_literal(address):
                     raise
         async with self._looking_up:
-            self._resolved = await _look_up(address)
+            self._resolved = await look_up(address)
         return await self._race(self._resolved)
 
-    async def _race(self, resolved: list[_Resolved]) -> socket.socket:
+    async def _race(self, resolved: list[Resolved]) -> socket.socket:
         """The first of these to connect; the others are tried one by one beside it while it takes
         its time.
         """
@@ -92,11 +92,12 @@ class Dialer:
         tries: list[asyncio.Task[None]] = []
 
         async def attempt(place: int) -> None:
-            try:
-                async with asyncio.timeout(STAGGER_S * place):
-                    await failed[place - 1].wait()
-            except TimeoutError:
-                pass  # its turn, though the one before has not failed yet
+            if place:
+                try:
+                    async with asyncio.timeout(STAGGER_S * place):
+                        await failed[place - 1].wait()
+                except TimeoutError:
+                    pass  # its turn, though the one before has not failed yet
             try:
                 winner = await _open(resolved[place])
             except OSError as error:
@@ -128,7 +129,7 @@ class Dialer:
         self._resolved.sort(key=lambda one: one[3][:2] != name[:2])
 
 
-async def _open(resolved: _Resolved) -> socket.socket:
+async def _open(resolved: Resolved) -> socket.socket:
     family, kind, protocol, where = resolved
     connected = socket.socket(family, kind, protocol)
     try:
@@ -140,7 +141,7 @@ async def _open(resolved: _Resolved) -> socket.socket:
     return connected
 
 
-async def _look_up(address: TcpAddress) -> list[_Resolved]:
+async def look_up(address: TcpAddress) -> list[Resolved]:
     """All addresses of a name, in the system's order but with the families in turns."""
     if _is_literal(address):
         found = socket.getaddrinfo(
@@ -150,7 +151,7 @@ async def _look_up(address: TcpAddress) -> list[_Resolved]:
         found = await asyncio.get_running_loop().getaddrinfo(
             address.name, address.port, type=socket.SOCK_STREAM
         )
-    by_family: dict[int, list[_Resolved]] = {}
+    by_family: dict[int, list[Resolved]] = {}
     for family, kind, protocol, _, where in found:
         if family in {socket.AF_INET, socket.AF_INET6}:
             resolved = (family, kind, protocol, cast("_Where", where))

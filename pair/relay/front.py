@@ -11,10 +11,9 @@ from typing import Self
 
 from pair.errors import UnusableAddress
 from pair.relay.addresses import Address, TcpAddress, UnixAddress, parse_address
-from pair.relay.body_budget import BodyBudget
-from pair.relay.client_connection import ClientConnection, Frontage, Serve
+from pair.relay.client_connection import ClientConnection
+from pair.relay.frontage import Frontage, Serve
 from pair.relay.limits import FrontLimits
-from pair.relay.sweep import Sweep
 
 # Connections that the kernel keeps until we accept them: a fan-out of agents opens some hundred at
 # once.
@@ -42,13 +41,7 @@ class Front:
     """
 
     def __init__(self, serve: Serve, limits: FrontLimits) -> None:
-        self._frontage = Frontage(
-            serve=serve,
-            limits=limits,
-            tasks=asyncio.TaskGroup(),
-            budget=BodyBudget(limits.buffered_limit_bytes),
-            sweep=Sweep(),
-        )
+        self._frontage = Frontage(serve, limits)
         self._listening: list[asyncio.AbstractServer] = []
 
     @property

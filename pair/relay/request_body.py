@@ -47,7 +47,7 @@ class RequestBody:
         self._arrival: asyncio.Future[None] | None = None
 
     @property
-    def awaited(self) -> bool:
+    def being_read(self) -> bool:
         """A reader waits for the client's bytes."""
         return self._arrival is not None
 

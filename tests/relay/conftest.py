@@ -19,7 +19,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture(autouse=True)
 def _a_quiet_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """An exception in a callback or a lost task only shows in the log; expected ones are cleared."""
+    """An exception in a callback or a lost task only shows there; expected ones are cleared."""
     yield
     told = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert not told, [record.getMessage() for record in told]

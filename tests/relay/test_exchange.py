@@ -14,9 +14,7 @@ from tests.relay.relays import FRONT_LIMITS
 from tests.relay.wires import Answer, client
 
 
-def head(
-    status: int = 200, length: int | None = None, *headers: tuple[bytes, bytes]
-) -> AnswerHead:
+def head(status: int = 200, length: int | None = None, *headers: tuple[bytes, bytes]) -> AnswerHead:
     """An answer's head as an upstream gives it."""
     own = [] if length is None else [(b"Content-Length", b"%d" % length)]
     return AnswerHead(status, b"OK", 1, [*headers, *own], {}, length, length is None, True)
@@ -46,7 +44,8 @@ def in_pieces(exchange: Exchange) -> None:
 
 async def test_pieces_become_chunks() -> None:
     assert await served(in_pieces) == (
-        b"HTTP/1.1 200 OK\r\nx-pair-node: n\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nx-pair-node: n\r\nTransfer-Encoding: chunked\r\n"
+        b"Connection: close\r\n\r\n"
         b"2\r\nab\r\n1\r\nc\r\n0\r\nX-Sum: 1\r\n\r\n"
     )
 

@@ -61,11 +61,21 @@ def passed(*headers: Header, drop: tuple[bytes, ...] = (), add: tuple[Header, ..
 @pytest.mark.parametrize(
     "name",
     [
-        b"Connection", b"Keep-Alive", b"TE", b"Transfer-Encoding", b"Upgrade", b"Proxy-Authorization",
-        b"Proxy-Connection", b"Trailer", b"Expect", b"Host", b"Content-Length",
-        b"X-Pair-Job", b"x-pair-node",
+        b"Connection",
+        b"Keep-Alive",
+        b"TE",
+        b"Transfer-Encoding",
+        b"Upgrade",
+        b"Proxy-Authorization",
+        b"Proxy-Connection",
+        b"Trailer",
+        b"Expect",
+        b"Host",
+        b"Content-Length",
+        b"X-Pair-Job",
+        b"x-pair-node",
     ],
-)  # fmt: skip
+)
 def test_these_request_headers_do_not_pass(name: bytes) -> None:
     assert passed((b"A", b"1"), (name, b"x"), (name.upper(), b"y"), (b"B", b"2")) == (
         b"A: 1\r\nB: 2\r\n"
@@ -75,9 +85,14 @@ def test_these_request_headers_do_not_pass(name: bytes) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        b"Connection", b"Keep-Alive", b"TE", b"Transfer-Encoding", b"Upgrade", b"Proxy-Authenticate",
+        b"Connection",
+        b"Keep-Alive",
+        b"TE",
+        b"Transfer-Encoding",
+        b"Upgrade",
+        b"Proxy-Authenticate",
     ],
-)  # fmt: skip
+)
 def test_these_answer_headers_do_not_pass(name: bytes) -> None:
     head = answer_head((b"A", b"1"), (name, b"x"), (name.lower(), b"y"), (b"B", b"2"))
     assert answer_bytes(head, framing=b"F: f\r\n", keep_length=True) == (
@@ -86,7 +101,12 @@ def test_these_answer_headers_do_not_pass(name: bytes) -> None:
 
 
 def test_what_connection_names_does_not_pass() -> None:
-    headers = [(b"X-A", b"1"), (b"Connection", b"close, x-a"), (b"connection", b" X-B "), (b"x-b", b"2")]
+    headers = [
+        (b"X-A", b"1"),
+        (b"Connection", b"close, x-a"),
+        (b"connection", b" X-B "),
+        (b"x-b", b"2"),
+    ]
     assert passed(*headers, (b"X-C", b"3")) == b"X-C: 3\r\n"
     got = answer_bytes(answer_head(*headers, (b"X-C", b"3")), framing=b"", keep_length=True)
     assert got == b"HTTP/1.1 200 OK\r\nX-C: 3\r\n\r\n"

@@ -1,4 +1,6 @@
-"""Answers on their way: what the client gets is what the engine sent, held until there is something to it."""
+"""Answers on their way: what the client gets is what the engine sent, held until there is
+something to it.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,19 @@ from pair.relay.passage import HELD_BYTES, LeadingSilence
 from tests.relay.relays import relay
 from tests.relay.wires import Answer, Upstream, Wire, answering, chunked, client, ok, upstream
 
-EVENT_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+EVENT_STREAM = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 GET = b"GET /v1/x HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 async def ask(answer: bytes, request: bytes = GET, *, bodyless: bool = False) -> Answer:
     """What the client gets for this answer of the upstream."""
-    async with upstream(answering(answer)) as up, relay(up.address) as bare, client(bare.address) as wire:
+    async with (
+        upstream(answering(answer)) as up,
+        relay(up.address) as bare,
+        client(bare.address) as wire,
+    ):
         await wire.send(request)
         return await wire.answer(bodyless=bodyless)
 
@@ -50,7 +58,7 @@ async def test_an_emoji_cut_at_every_byte_arrives_as_it_was() -> None:
         await wire.send(GET)
         got = await wire.answer()
     assert got.body == line
-    assert b"".join(bare.taps[0].pieces) == line
+    assert bare.taps[0].heard.digest() == hashlib.sha256(line).digest()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +77,7 @@ async def test_an_event_stream_is_not_touched(stream: bytes) -> None:
     assert got.body == stream
 
 
-async def test_a_line_of_5_MiB_arrives_as_it_was() -> None:
+async def test_a_line_of_5_mib_arrives_as_it_was() -> None:
     line = b"data: " + os.urandom(5 << 19).hex().encode() + b"\n\n"
 
     async def script(wire: Wire, told: Upstream) -> None:
@@ -90,7 +98,11 @@ async def test_compressed_bodies_pass_with_their_headers() -> None:
 
 async def test_a_body_that_ends_with_the_connection_becomes_chunked() -> None:
     got = await ask(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
-    assert (got.body, got.whole, got.values("transfer-encoding")) == (b"all of it", True, ["chunked"])
+    assert (got.body, got.whole, got.values("transfer-encoding")) == (
+        b"all of it",
+        True,
+        ["chunked"],
+    )
 
 
 async def test_trailers_pass() -> None:
@@ -105,7 +117,9 @@ async def test_trailers_pass() -> None:
 
 
 async def test_informational_answers_before_the_real_one_are_not_passed_on() -> None:
-    got = await ask(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + ok(b"y"))
+    got = await ask(
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + ok(b"y")
+    )
     assert (got.status, got.body, got.values("link")) == (200, b"y", [])
 
 

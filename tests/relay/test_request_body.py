@@ -1,4 +1,6 @@
-"""Bodies on their way into memory: wanted, bounded, told apart from too large ones before they are read."""
+"""Bodies on their way into memory: wanted, bounded, told apart from too large ones before they are
+read.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,13 @@ async def test_nothing_is_wanted_before_somebody_reads() -> None:
     wanted = asyncio.Event()
     body = RequestBody(READ_AHEAD_BYTES * 3, BodyBudget(1 << 20), wanted.set)
     body.receive([bytes(READ_AHEAD_BYTES)], whole=False)
-    assert not body.full
+    full = [body.full]
     body.receive([bytes(READ_AHEAD_BYTES)], whole=False)
-    assert body.full
-    assert not wanted.is_set()
+    assert [*full, body.full, wanted.is_set()] == [False, True, False]
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(body.read(1 << 20))
         await within(wanted.wait())
-        assert body.awaited
+        assert body.being_read
         body.receive([bytes(READ_AHEAD_BYTES)], whole=True)
     assert list(map(len, reading.result())) == [READ_AHEAD_BYTES] * 3
 

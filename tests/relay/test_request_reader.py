@@ -1,4 +1,6 @@
-"""What a request is, wherever its bytes are cut, and what is refused because it could be read in two ways."""
+"""What a request is, wherever its bytes are cut, and what is refused because it could be read in
+two ways.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,9 @@ REFUSED = {
     "chunk size too large": post("Transfer-Encoding: chunked", body=b"f" * 17 + b"\r\nabc"),
     "chunk too long": post("Transfer-Encoding: chunked", body=b"3\r\nabcd\r\n0\r\n\r\n"),
     "chunk with bare LF": post("Transfer-Encoding: chunked", body=b"3\nabc\n0\n\n"),
-    "chunk extension with NUL": post("Transfer-Encoding: chunked", body=b"3;\0\r\nabc\r\n0\r\n\r\n"),
+    "chunk extension with NUL": post(
+        "Transfer-Encoding: chunked", body=b"3;\0\r\nabc\r\n0\r\n\r\n"
+    ),
     "endless chunk extension": post("Transfer-Encoding: chunked", body=b"3;" + b"a" * 5000),
     "endless trailers": post("Transfer-Encoding: chunked", body=b"0\r\n" + b"A: b\r\n" * 1000),
     "length in a trailer": post(
@@ -259,7 +263,9 @@ def valid_request(draw: st.DrawFn) -> tuple[bytes, bytes]:
             return lead + post(*extra, "Transfer-Encoding: chunked", body=raw), body
 
 
-@given(requests=st.lists(valid_request(), min_size=1, max_size=4), cuts=st.lists(st.integers(0, 800)))
+@given(
+    requests=st.lists(valid_request(), min_size=1, max_size=4), cuts=st.lists(st.integers(0, 800))
+)
 def test_requests_are_the_same_wherever_their_bytes_are_cut(
     requests: list[tuple[bytes, bytes]], cuts: list[int]
 ) -> None:
@@ -275,13 +281,29 @@ def test_requests_are_the_same_wherever_their_bytes_are_cut(
 @given(
     st.binary(max_size=300)
     | st.lists(
-        st.sampled_from([
-            b"GET / HTTP/1.1\r\n", b"POST /x HTTP/1.1\r\n", b"Host: a\r\n", b"\r\n", b"\n", b"\r", b":",
-            b"Content-Length: 3\r\n", b"Transfer-Encoding: chunked\r\n", b"Connection: Upgrade\r\n",
-            b"Upgrade: x\r\n", b"3\r\nabc\r\n", b"0\r\n\r\n", b"abc", b"\0", b" ", b"CONNECT a:1 HTTP/1.1\r\n",
-        ])
+        st.sampled_from(
+            [
+                b"GET / HTTP/1.1\r\n",
+                b"POST /x HTTP/1.1\r\n",
+                b"Host: a\r\n",
+                b"\r\n",
+                b"\n",
+                b"\r",
+                b":",
+                b"Content-Length: 3\r\n",
+                b"Transfer-Encoding: chunked\r\n",
+                b"Connection: Upgrade\r\n",
+                b"Upgrade: x\r\n",
+                b"3\r\nabc\r\n",
+                b"0\r\n\r\n",
+                b"abc",
+                b"\0",
+                b" ",
+                b"CONNECT a:1 HTTP/1.1\r\n",
+            ]
+        )
     ).map(b"".join)
-)  # fmt: skip
+)
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n\r\n\r\n")
 def test_any_bytes_are_requests_or_a_fault_and_the_same_byte_by_byte(received: bytes) -> None:
     whole = read(received)

@@ -1,4 +1,6 @@
-"""The two ends of a relay as scripts over real sockets: a client and an upstream that say any bytes they like."""
+"""The two ends of a relay as scripts over real sockets: a client and an upstream that say any
+bytes they like.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import re
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,6 +23,13 @@ async def within(awaited: Awaitable[_Result], bound_s: float = BOUND_S) -> _Resu
     """Wait for it, but not for ever."""
     async with asyncio.timeout(bound_s):
         return await awaited
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until this holds; for what no event tells, such as the end of a connection."""
+    async with asyncio.timeout(BOUND_S):
+        while not holds():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0)
 
 
 @dataclass
@@ -70,11 +79,9 @@ class Wire:
 
     async def ended(self, bound_s: float = BOUND_S) -> None:
         """Wait until the other side has closed or reset; what still comes is thrown away."""
-        try:
+        with suppress(ConnectionError):
             while await within(self.reader.read(1 << 20), bound_s):
                 pass
-        except ConnectionError:
-            pass
 
     async def request(self) -> tuple[bytes, bytes]:
         """One whole request: its head and its body, which must have a length."""
@@ -119,17 +126,17 @@ class Wire:
     async def close(self) -> None:
         """Close it in order."""
         self.writer.close()
-        try:
+        with suppress(ConnectionError):
             await within(self.writer.wait_closed())
-        except ConnectionError:
-            pass
 
 
 Script = Callable[[Wire], Awaitable[None]]
 
 
 class Upstream:
-    """Follows one script for each connection; keeps what it was asked, and how many connections there were."""
+    """Follows one script for each connection; keeps what it was asked, and how many connections
+    there were.
+    """
 
     def __init__(self) -> None:
         self.address = ""
@@ -146,9 +153,9 @@ async def upstream(script: Callable[[Wire, Upstream], Awaitable[None]]) -> Async
 
         async def follow(wire: Wire) -> None:
             try:
-                await script(wire, told)
-            except (ConnectionError, asyncio.IncompleteReadError):
-                pass  # the relay hung up on it
+                # The relay may hang up on it.
+                with suppress(ConnectionError, asyncio.IncompleteReadError):
+                    await script(wire, told)
             finally:
                 await wire.close()
 
