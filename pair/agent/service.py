@@ -111,6 +111,16 @@ class Node:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
+    async def ready(self) -> None:
+        """Wait until the embedded engine, where there is one, has loaded its model.
+
+        Raises:
+            SettingsError: it can't be loaded; the text says why.
+            UnreachableNode: its process ended for another reason.
+        """
+        if self._embedded is not None:
+            await self._embedded.ready()
+
     def report(self) -> NodeReport:
         """What this node says of itself now, from memory."""
         return NodeReport(

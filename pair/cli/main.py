@@ -18,6 +18,7 @@ import pair
 from pair.cli import exit_codes
 from pair.cli.bench import bench
 from pair.cli.demo import demo
+from pair.cli.doctor import doctor
 from pair.cli.echo import echo
 from pair.cli.jobs import jobs
 from pair.cli.nodes import models, nodes
@@ -85,6 +86,7 @@ app.command()(top)
 app.command()(demo)
 app.command()(bench)
 app.command()(echo)
+app.command()(doctor)
 app.add_typer(settings_app, name="settings")
 
 

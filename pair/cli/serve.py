@@ -186,9 +186,13 @@ async def _until_stopped(
             for line in node_lines(settings, node_name(settings), node.address, parts):
                 say(line)
         async with asyncio.TaskGroup() as tasks:
-            news = tasks.create_task(announce(lambda: _words(proxy, node), say), name="announcer")
+            beside = [tasks.create_task(announce(lambda: _words(proxy, node), say))]
+            if node is not None:
+                # A model that cannot be loaded ends the command: there is nothing to offer.
+                beside.append(tasks.create_task(node.ready()))
             await stop.wait()
-            news.cancel()
+            for task in beside:
+                task.cancel()
         say(f"stopping: what runs may end within {settings.proxy.drain_s:g} s")
         await _drain(settings.proxy.drain_s, proxy, node)
     say("stopped")
@@ -256,5 +260,10 @@ def node_lines(settings: Settings, name: str, address: str, parts: Parts) -> Ite
         )
     else:
         yield "anyone on that network can use this node until machines can be paired"
+    if settings.node.model:
+        yield f"loading {settings.node.model} into the embedded llama.cpp"
     found = ["the usual ports"] if settings.node.find_engines else []
-    yield f"looking for engines on {', '.join([*found, *settings.node.engines]) or 'nothing'}"
+    if found or settings.node.engines:
+        yield f"looking for engines on {', '.join([*found, *settings.node.engines])}"
+    elif not settings.node.model:
+        yield "no engine: name one with --engine or a model with --model"

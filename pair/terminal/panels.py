@@ -125,6 +125,22 @@ def queue_line(snapshot: Json) -> Text:
     return Text(" · ".join(parts))
 
 
+VERDICT_STYLES: Final = {"fine": "green", "note": "yellow", "wrong": "red"}
+
+
+def findings_table(findings: Iterable[Json]) -> Table:
+    """A row for each finding of `pair doctor`."""
+    table = table_of("what", "state", "")
+    for finding in findings:
+        verdict = plain(finding["verdict"])
+        table.add_row(
+            Text(plain(finding["subject"])),
+            Text(verdict, style=VERDICT_STYLES.get(verdict, "")),
+            Text(plain(finding["words"])),
+        )
+    return table
+
+
 def ready_words(snapshot: Json) -> str:
     """Such as `2 of 3 nodes ready`."""
     nodes = snapshot["nodes"]

@@ -11,6 +11,7 @@ import pytest
 
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
 from pair.cli.serve import Parts, node_lines, proxy_lines
+from pair.engines.model_file import small_model_path
 from pair.settings import FixedNode, NodeSettings, ProxySettings, Settings
 from tests.cli.conftest import Pair
 from tests.cli.processes import PairProcess, pair_process
@@ -130,6 +131,36 @@ async def test_what_the_file_says_survives_a_restart(home: Path, pair: Pair) -> 
                 assert await process.end() == 0
 
 
+EMBEDDED = ("node", "--listen", FREE, "--no-find-engines", "--threads", "1", "--context", "256")
+
+
+@pytest.mark.engine
+async def test_a_node_runs_a_model_file_without_any_engine(home: Path) -> None:
+    flags = ("--model", str(small_model_path()), "--slots", "2")
+    async with pair_process(home, *EMBEDDED, *flags) as process:
+        await process.line_with("into the embedded llama.cpp")
+        await process.line_with("(2 slots)")
+        process.signal(signal.SIGTERM)
+        assert await process.end() == 0
+
+
+@pytest.mark.engine
+async def test_a_model_that_cannot_be_loaded_ends_the_node(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    with small_model_path().open("rb") as whole:
+        broken.write_bytes(whole.read(1_000_000))
+    async with pair_process(home, *EMBEDDED, "--model", str(broken)) as process:
+        assert await process.end() == 1
+        _, err = await process.rest()
+    assert err.startswith(f"pair: llama.cpp can't run {broken}")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_model_that_is_not_there_is_told_at_once(pair: Pair) -> None:
+    run = pair(*EMBEDDED, "--model", "none.gguf")
+    assert (run.code, run.out, run.err) == (1, "", "pair: there is no model file none.gguf\n")
+
+
 @pytest.mark.parametrize(
     ("command", "flag", "more"),
     [
@@ -210,4 +241,7 @@ def test_a_node_off_loopback_says_plainly_who_can_use_it() -> None:
     ]
     none = Settings(node=NodeSettings(find_engines=False))
     (*_, last) = node_lines(none, "attic", "127.0.0.1:7248", parts)
-    assert last == "looking for engines on nothing"
+    assert last == "no engine: name one with --engine or a model with --model"
+    embedded = Settings(node=NodeSettings(find_engines=False, model="a.gguf"))
+    (*_, last) = node_lines(embedded, "attic", "127.0.0.1:7248", parts)
+    assert last == "loading a.gguf into the embedded llama.cpp"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pair.terminal.panels import jobs_table, models_table, nodes_table, queue_line
+from pair.terminal.panels import findings_table, jobs_table, models_table, nodes_table, queue_line
 from tests.terminal.samples import job, model, node, replica, snapshot, text_of, words
 
 
@@ -59,3 +59,10 @@ def test_jobs_show_unknown_figures_as_unknown() -> None:
     _, _, done_row, running_row = words(text_of(jobs_table([job(), running])))
     assert " ".join(done_row) == "team-1 done tiny 0 4.00 s 2 2.00x 1.90x 95% measured 0"
     assert " ".join(running_row) == "team-1 running tiny 0 – – – – – – 2"
+
+
+def test_findings_are_strangers_words_too() -> None:
+    findings = [{"subject": "node \x1b[2J", "verdict": "wrong", "words": "no [answer]"}]
+    text = text_of(findings_table(findings))
+    assert "\x1b" not in text
+    assert words(text)[-1][-3:] == ["wrong", "no", "[answer]"]

@@ -1,0 +1,195 @@
+"""Looking at the world as a proxy and a node would, and saying what is there and what is not.
+
+Apart from the command, so that a test can examine a house of its own. Everything is asked, nothing
+is changed, and every question has its limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import aiohttp
+
+from pair.cli.running_proxy import RunningProxy, proxy_url
+from pair.cli.wiring import tcp_address, within_machine
+from pair.core.events import NodeSighted, NodeWithdrawn
+from pair.core.names import NodeId
+from pair.core.reports import NodeReport
+from pair.discovery.browser import Browser, Reach
+from pair.discovery.interfaces import read_surroundings
+from pair.engines.finder import EngineFinder, PairItself, recognise
+from pair.errors import GarbledAnswer, NodeFault, PairError, UnreachableNode
+from pair.settings import Settings
+from pair.terminal.figures import several
+from pair.terminal.panels import ready_words
+from pair.wire.node_report import REPORT_PATH, decode_report
+
+LISTEN_S: Final = 3.0
+"""For mDNS answers; every node of the house should have been heard in this time."""
+ANSWER_LIMIT_S: Final = 3.0
+"""For each report; who needs longer will also miss probes."""
+
+Verdict = Literal["fine", "note", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: `note` is worth knowing, `wrong` keeps something from working."""
+
+    subject: str
+    verdict: Verdict
+    words: str
+
+
+async def examine(settings: Settings, reach: Reach, listen_s: float = LISTEN_S) -> list[Finding]:
+    """Everything that can be seen from here, in the order in which it is needed."""
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        findings = [network()]
+        findings.append(await proxy(settings))
+        findings.append(await own_node(session, settings))
+        findings += await engines(session, EngineFinder())
+        for node in settings.nodes:
+            findings.append(await named(session, node.url))
+        if settings.proxy.discovery:
+            findings += await announced(session, reach, listen_s)
+        else:
+            findings.append(Finding("mDNS", "note", "turned off by proxy.discovery"))
+    return findings
+
+
+def network() -> Finding:
+    """Whether there is a network on which other machines may be."""
+    interfaces = read_surroundings().on_the_lan
+    if not interfaces:
+        return Finding("network", "note", "none but this machine's own: no other can be found")
+    shown = [f"{each.name} {each.addresses[0].ip}" for each in interfaces if each.addresses]
+    return Finding("network", "fine", ", ".join(shown))
+
+
+async def proxy(settings: Settings) -> Finding:
+    """Whether a proxy answers where these settings put it."""
+    url = proxy_url(settings, None)
+    try:
+        async with RunningProxy(url) as running:
+            snapshot = await running.snapshot()
+    except UnreachableNode:
+        return Finding("proxy", "note", f"none at {url}; `pair up` or `pair serve` starts one")
+    except PairError as fault:
+        return Finding("proxy", "wrong", str(fault))
+    return Finding("proxy", "fine", f"at {url}, {ready_words(snapshot)}")
+
+
+async def own_node(session: aiohttp.ClientSession, settings: Settings) -> Finding:
+    """Whether this machine's node answers where these settings put it."""
+    url = f"http://{within_machine(tcp_address(settings.node.listen))}"
+    try:
+        report = await report_at(session, url)
+    except UnreachableNode:
+        return Finding("node here", "note", f"none at {url}; `pair up` or `pair node` starts one")
+    except NodeFault as fault:
+        return Finding("node here", "wrong", str(fault))
+    return Finding("node here", "fine", f"at {url}, {models_of(report)}")
+
+
+async def engines(session: aiohttp.ClientSession, finder: EngineFinder) -> list[Finding]:
+    """The engines on the usual ports of this machine."""
+    found = await finder.look(session)
+    if not found:
+        return [Finding("engines", "note", "none on the usual ports; name one with --engine URL")]
+    findings = []
+    for engine in found:
+        try:
+            report = await engine.report(session)
+        except NodeFault as fault:
+            findings.append(Finding(f"engine {engine.name}", "wrong", str(fault)))
+            continue
+        models = ", ".join(replica.model for replica in report.replicas) or "no model"
+        findings.append(Finding(f"engine {engine.name}", "fine", models))
+        findings += [Finding(f"engine {engine.name}", "note", text) for text in report.warnings]
+    return findings
+
+
+async def named(session: aiohttp.ClientSession, url: str) -> Finding:
+    """Whether a node or an engine answers at a URL that the user named."""
+    subject = f"named node {url}"
+    try:
+        async with asyncio.timeout(2 * ANSWER_LIMIT_S):
+            engine = await recognise(session, url)
+        return Finding(subject, "fine", f"an engine of the kind {engine.kind}")
+    except PairItself:
+        pass
+    except TimeoutError:
+        return Finding(subject, "wrong", "connects, but does not answer")
+    except NodeFault as fault:
+        return Finding(subject, "wrong", str(fault))
+    try:
+        return Finding(subject, "fine", models_of(await report_at(session, url)))
+    except NodeFault as fault:
+        return Finding(subject, "wrong", str(fault))
+
+
+async def announced(session: aiohttp.ClientSession, reach: Reach, listen_s: float) -> list[Finding]:
+    """The nodes that announce themselves by mDNS, and whether they can be reached."""
+    heard: dict[NodeId, NodeSighted] = {}
+
+    def listener(event: NodeSighted | NodeWithdrawn) -> None:
+        if isinstance(event, NodeSighted):
+            heard[event.node] = event
+        else:
+            heard.pop(event.node, None)
+
+    async with Browser(listener, reach):
+        await asyncio.sleep(listen_s)
+    if not heard:
+        return [
+            Finding(
+                "mDNS",
+                "note",
+                f"no node was heard in {listen_s:g} s; a node announces itself to the network only"
+                " if it listens there (`pair up --node-listen 0.0.0.0:7248`)",
+            )
+        ]
+    return [await reachable(session, sighting) for sighting in heard.values()]
+
+
+async def reachable(session: aiohttp.ClientSession, sighting: NodeSighted) -> Finding:
+    """Whether a node that was heard answers at any of its addresses."""
+    subject, faults = f"node {sighting.name}", []
+    for url in sighting.addresses:
+        try:
+            report = await report_at(session, url)
+        except NodeFault as fault:
+            faults.append(str(fault))
+            continue
+        if report.node == sighting.node:
+            return Finding(subject, "fine", f"heard, and answers at {url}, {models_of(report)}")
+        faults.append(f"another node answers at {url}")
+    return Finding(
+        subject, "wrong", f"heard, but {'; '.join(faults)}; does a firewall close its port?"
+    )
+
+
+async def report_at(session: aiohttp.ClientSession, url: str) -> NodeReport:
+    """The report of the `pair` node at this URL.
+
+    Raises:
+        UnreachableNode: no connection, or no answer in time.
+        GarbledAnswer: what answers is no node.
+    """
+    timeout = aiohttp.ClientTimeout(total=ANSWER_LIMIT_S)
+    try:
+        async with session.get(url + REPORT_PATH, timeout=timeout, allow_redirects=False) as answer:
+            body = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+        raise UnreachableNode(f"nothing answers at {url}") from fault
+    if answer.status != 200:
+        raise GarbledAnswer(f"what answers at {url} is not a pair node")
+    return decode_report(body)
+
+
+def models_of(report: NodeReport) -> str:
+    """Such as `2 models: tiny, big`."""
+    names = list(dict.fromkeys(replica.model for replica in report.replicas))
+    return f"{several(len(names), 'model')}: {', '.join(names)}" if names else "no model"
