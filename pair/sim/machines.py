@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -22,7 +23,7 @@ class Machine:
 
     Attributes:
         slots: calls at a time, each at the full rates.
-        prefill_rate_tokens_per_s, decode_rate_tokens_per_s: above 0; may be infinite.
+        prefill_rate_tokens_per_s, decode_rate_tokens_per_s: above 0.
     """
 
     id: NodeId
@@ -75,7 +76,7 @@ class Incident:
 
 
 def fleet(
-    speeds: list[float],
+    speeds: Iterable[float],
     *,
     slots: int,
     prefill_rate_tokens_per_s: float,
@@ -94,7 +95,7 @@ def fleet(
 
 
 def random_incidents(
-    machines: list[Machine], count: int, within_s: float, random: Random
+    machines: Sequence[Machine], count: int, within_s: float, random: Random
 ) -> list[Incident]:
     """`count` mishaps at random machines and times, each with its end where it has one."""
     incidents = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pair.core.names import NodeId, Outcome
 from pair.core.waves import Lane, makespan_bound_s, wave_count
@@ -47,7 +48,7 @@ class SimulationReport:
 
     strategy: str
     calls: int
-    outcomes: dict[Outcome, int]
+    outcomes: dict[str, int]
     attempts: int
     makespan_s: float
     bound_s: float
@@ -70,15 +71,12 @@ def simulation_report(world: World, alone: World) -> SimulationReport:
     makespan_s, alone_s = _makespan_s(world), _makespan_s(alone)
     bound_s = lower_bound_s(calls, machines)
     (alone_node,) = alone.places
-    outcomes = dict.fromkeys(Outcome, 0)
-    for record in records:
-        if record.outcome is not None:
-            outcomes[record.outcome] += 1
+    fates = Counter(record.outcome for record in records)
     slots = sum(machine.slots for machine in machines)
     return SimulationReport(
         strategy=world.scheduler.desk.strategy.name,
         calls=len(records),
-        outcomes=outcomes,
+        outcomes={outcome.value: fates[outcome] for outcome in Outcome},
         attempts=sum(record.attempts for record in records),
         makespan_s=makespan_s,
         bound_s=bound_s,
@@ -117,18 +115,19 @@ def _shares(world: World, makespan_s: float) -> tuple[Share, ...]:
 
 
 def fastest(machines: Sequence[Machine], calls: Sequence[PlannedCall]) -> Machine:
-    """The machine that would need the least alone, by its floor; the first among equals."""
+    """The machine that would need the least alone, by its bound; the first among equals."""
+    kinds = {_abilities(machine): machine for machine in machines}
+    bounds_s = {kind: lower_bound_s(calls, [machine]) for kind, machine in kinds.items()}
+    return min(machines, key=lambda machine: bounds_s[_abilities(machine)])
 
-    def floor_s(machine: Machine) -> float:
-        return lower_bound_s(calls, [machine])
 
-    return min(machines, key=floor_s)
+def _abilities(machine: Machine) -> tuple[int, float, float]:
+    return machine.slots, machine.prefill_rate_tokens_per_s, machine.decode_rate_tokens_per_s
 
 
 def is_equal_burst(calls: Sequence[PlannedCall]) -> bool:
     """Whether the theory of waves is about these calls."""
-    kinds = {(call.at_s, call.prompt_tokens, call.output_tokens) for call in calls}
-    return len(kinds) == 1
+    return len({(call.at_s, call.prompt_tokens, call.output_tokens) for call in calls}) == 1
 
 
 def lower_bound_s(calls: Sequence[PlannedCall], machines: Sequence[Machine]) -> float:
@@ -141,13 +140,17 @@ def lower_bound_s(calls: Sequence[PlannedCall], machines: Sequence[Machine]) -> 
     if is_equal_burst(calls):
         lanes = [Lane(machine.slots, machine.service_s(calls[0])) for machine in machines]
         return makespan_bound_s(len(calls), lanes)
-    best_s = [min(machine.service_s(call) for machine in machines) for call in calls]
+    # Each kind of machine is reckoned once: a fleet of 64 may be of one kind.
+    slots: dict[Machine, int] = {}
+    for machine in machines:
+        kind = replace(machine, id=NodeId(""), slots=1)
+        slots[kind] = slots.get(kind, 0) + machine.slots
+    best_s = [min(kind.service_s(call) for kind in slots) for call in calls]
     latest_s = max(call.at_s + best for call, best in zip(calls, best_s, strict=True))
-    worth = sum(
-        machine.slots
-        / min(machine.service_s(call) / best for call, best in zip(calls, best_s, strict=True))
-        for machine in machines
-    )
+    worth = 0.0
+    for kind, count in slots.items():
+        ratios = (kind.service_s(call) / best for call, best in zip(calls, best_s, strict=True))
+        worth += count / min(ratios)
     return max(latest_s, sum(best_s) / worth)
 
 

@@ -78,7 +78,7 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A machine and its state now; `busy_s` is the time that its slots have computed, in all."""
+    """A machine and its state now; `busy_s` is the time that its slots spent on answered calls."""
 
     machine: Machine
     up: bool = True

@@ -1,0 +1,115 @@
+"""One workload on one fleet: under each strategy asked for, and on the fastest machine alone.
+
+Everything random is drawn here, once, from one seed, before the first run; so strategies are
+compared on exactly the same calls and mishaps, and the same numbers come out again next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from random import Random
+
+from pair.core.limits import Limits
+from pair.core.scheduler import Scheduler
+from pair.core.strategies import QueueDepth, Strategy, strategy_named
+from pair.sim.machines import Machine, fleet, random_incidents
+from pair.sim.report import SimulationReport, fastest, lower_bound_s, simulation_report
+from pair.sim.workload import Lengths, PlannedCall, burst, fan_outs, poisson
+from pair.sim.world import World
+
+USUAL_UTILIZATION = 0.9
+"""Calls come at this share of what the fleet can do, where the user says no rate."""
+
+
+class Arrivals(StrEnum):
+    """How calls come."""
+
+    BURST = "burst"
+    FAN_OUT = "fan-out"
+    POISSON = "poisson"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to simulate; the defaults are the classic 5 calls of 2 s on 3 machines.
+
+    Attributes:
+        speeds: one for each machine, multiplying both rates.
+        spread: sigma of the lengths' log-normal distribution, 0 for equal calls.
+        rate_per_s: calls a second for arrivals over time, None for `USUAL_UTILIZATION`.
+        width: calls of one fan-out.
+        failures: mishaps at random machines and times.
+    """
+
+    speeds: tuple[float, ...] = (1.0, 1.0, 1.0)
+    slots: int = 1
+    calls: int = 5
+    prompt_tokens: int = 200
+    output_tokens: int = 90
+    spread: float = 0.0
+    prefill_rate_tokens_per_s: float = 1000.0
+    decode_rate_tokens_per_s: float = 50.0
+    arrivals: Arrivals = Arrivals.BURST
+    rate_per_s: float | None = None
+    width: int = 16
+    failures: int = 0
+    seed: int = 1
+
+
+class Experiment:
+    """A plan drawn and carried out.
+
+    Attributes:
+        total_calls: over all runs; what `steps` counts up to.
+        worlds, reports: one for each strategy, as they are done.
+    """
+
+    def __init__(self, plan: Plan, strategies: Sequence[str], limits: Limits) -> None:
+        random = Random(plan.seed)
+        self.machines = fleet(
+            plan.speeds,
+            slots=plan.slots,
+            prefill_rate_tokens_per_s=plan.prefill_rate_tokens_per_s,
+            decode_rate_tokens_per_s=plan.decode_rate_tokens_per_s,
+        )
+        self.calls = _calls(plan, self.machines, random)
+        within_s = lower_bound_s(self.calls, self.machines)
+        self.incidents = random_incidents(self.machines, plan.failures, within_s, random)
+        self.worlds: list[World] = []
+        self.reports: list[SimulationReport] = []
+        self.total_calls = len(self.calls) * (1 + len(strategies))
+        # Nobody's memory is at stake here: the room holds everyone, so that strategies are compared
+        # on the same calls and not on whom they refused.
+        self._limits = replace(limits, waiting_limit=max(limits.waiting_limit, len(self.calls)))
+        self._strategies = [strategy_named(name) for name in strategies]
+
+    def steps(self) -> Iterator[int]:
+        """Carry it out; yields now and then how many calls are done, over all runs."""
+        alone_on = fastest(self.machines, self.calls)
+        alone = World(self._scheduler(strategy_named(QueueDepth.name)), [alone_on], self.calls)
+        yield from alone.run()
+        done = len(self.calls)
+        for strategy in self._strategies:
+            world = World(self._scheduler(strategy), self.machines, self.calls, self.incidents)
+            for closed in world.run():
+                yield done + closed
+            done += len(self.calls)
+            self.worlds.append(world)
+            self.reports.append(simulation_report(world, alone))
+
+    def _scheduler(self, strategy: Strategy) -> Scheduler:
+        return Scheduler(self._limits, strategy, 0.0)
+
+
+def _calls(plan: Plan, machines: Sequence[Machine], random: Random) -> list[PlannedCall]:
+    lengths = Lengths(plan.prompt_tokens, plan.output_tokens, plan.spread)
+    if plan.arrivals is Arrivals.BURST:
+        return burst(plan.calls, lengths, random)
+    mean = PlannedCall(0.0, plan.prompt_tokens, plan.output_tokens)
+    most_per_s = sum(machine.slots / machine.service_s(mean) for machine in machines)
+    rate_per_s = plan.rate_per_s or USUAL_UTILIZATION * most_per_s
+    if plan.arrivals is Arrivals.POISSON:
+        return poisson(plan.calls, rate_per_s, lengths, random)
+    return fan_outs(plan.calls, plan.width, plan.width / rate_per_s, lengths, random)

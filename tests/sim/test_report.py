@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pair.core.names import NodeId
+from pair.core.strategies import strategy_named
+from pair.sim.machines import Machine
+from pair.sim.report import (
+    Quantiles,
+    fastest,
+    is_equal_burst,
+    lower_bound_s,
+    quantiles,
+    simulation_report,
+)
+from pair.sim.workload import PlannedCall
+from pair.sim.world import World
+from tests.core.audit import AuditedScheduler
+from tests.core.limits import limits
+
+
+def machine(name: str, *, slots: int = 1, speed: float = 1.0, decode: float = 50.0) -> Machine:
+    return Machine(NodeId(name), slots, 1000.0 * speed, decode * speed)
+
+
+def run(machines: list[Machine], calls: list[PlannedCall]) -> World:
+    scheduler = AuditedScheduler(limits(), strategy_named("queue-depth"))
+    world = World(scheduler, machines, calls)
+    for _ in world.run():
+        pass
+    return world
+
+
+CALL = PlannedCall(0.0, 200, 90)
+
+
+def test_the_classic_in_figures() -> None:
+    machines = [machine(name) for name in "abc"]
+    report = simulation_report(run(machines, [CALL] * 5), run(machines[:1], [CALL] * 5))
+    assert (report.strategy, report.calls, report.attempts, report.waves) == (
+        "queue-depth",
+        5,
+        5,
+        2,
+    )
+    assert report.outcomes == {"answered": 5, "refused": 0, "client_left": 0, "failed": 0}
+    figures = (report.makespan_s, report.bound_s, report.alone_s, report.limit, report.achieved)
+    assert figures == pytest.approx((4.0, 4.0, 10.0, 2.5, 2.5))
+    assert report.efficiency == pytest.approx(1.0)
+    assert report.alone_node == "a"
+    assert [(share.node, share.calls) for share in report.nodes] == [("a", 2), ("b", 2), ("c", 1)]
+    assert [share.utilization for share in report.nodes] == pytest.approx([1.0, 1.0, 0.5])
+    assert report.ttft_s.p50 == pytest.approx(0.2)
+    assert report.ttft_s.p99 == pytest.approx(2.2)
+    assert report.queue_s.p99 == pytest.approx(2.0)
+
+
+def test_quantiles_are_durations_that_some_call_had() -> None:
+    assert quantiles([float(n) for n in range(100, 0, -1)]) == Quantiles(51.0, 91.0, 100.0)
+    assert quantiles([3.0]) == Quantiles(3.0, 3.0, 3.0)
+    assert quantiles([]) == Quantiles(None, None, None)
+
+
+def test_the_fastest_alone_is_not_always_the_fastest_for_one_call() -> None:
+    quick, wide = machine("quick"), machine("wide", slots=4, speed=0.5)
+    assert fastest([quick, wide], [CALL]) is quick
+    assert fastest([quick, wide], [CALL] * 8) is wide
+    assert fastest([quick, machine("equal")], [CALL]) is quick
+
+
+@pytest.mark.parametrize(
+    ("calls", "equal"),
+    [
+        ([CALL, CALL], True),
+        ([CALL, PlannedCall(1.0, 200, 90)], False),
+        ([CALL, PlannedCall(0.0, 201, 90)], False),
+        ([CALL, PlannedCall(0.0, 200, 91)], False),
+    ],
+)
+def test_waves_are_about_equal_calls_at_once(calls: list[PlannedCall], equal: bool) -> None:
+    assert is_equal_burst(calls) == equal
+
+
+def test_the_bound_of_unequal_calls() -> None:
+    two = [machine("a"), machine("b", speed=0.5)]
+    long, short = PlannedCall(0.0, 1000, 450), PlannedCall(0.0, 100, 45)
+    assert lower_bound_s([long, short], two) == pytest.approx(10.0), "the longest"
+    # 31 s of work on a; b is worth half a slot.
+    assert lower_bound_s([long] * 3 + [short], two) == pytest.approx(31.0 / 1.5)
+    late = PlannedCall(100.0, 100, 45)
+    assert lower_bound_s([short, late], two) == pytest.approx(101.0), "the last to come"
+
+
+CALLS = st.builds(
+    PlannedCall,
+    at_s=st.integers(0, 20).map(float),
+    prompt_tokens=st.integers(1, 4000),
+    output_tokens=st.integers(1, 400),
+)
+MACHINES = st.builds(
+    Machine,
+    id=st.just(NodeId("x")),
+    slots=st.integers(1, 3),
+    prefill_rate_tokens_per_s=st.sampled_from([200.0, 1000.0, 3000.0]),
+    decode_rate_tokens_per_s=st.sampled_from([10.0, 50.0]),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(CALLS, min_size=1, max_size=20), st.lists(MACHINES, min_size=1, max_size=4))
+def test_no_run_ends_before_the_bound(calls: list[PlannedCall], machines: list[Machine]) -> None:
+    named = [
+        Machine(
+            NodeId(f"n{index}"), m.slots, m.prefill_rate_tokens_per_s, m.decode_rate_tokens_per_s
+        )
+        for index, m in enumerate(machines)
+    ]
+    ordered = sorted(calls, key=lambda call: call.at_s)
+    shifted = [
+        PlannedCall(call.at_s - ordered[0].at_s, call.prompt_tokens, call.output_tokens)
+        for call in ordered
+    ]
+    world = run(named, shifted)
+    end_s = max(record.closed_s or 0.0 for record in world.records)
+    assert end_s >= lower_bound_s(shifted, named) - 1e-6
