@@ -39,6 +39,7 @@ class Multicast:
         self._asking: AsyncServiceBrowser | None = None
         self._speaks_ipv6 = True
         self._in_use: frozenset[tuple[str, int]] = frozenset()
+        self._changing = asyncio.Lock()
 
     async def use(self, interfaces: Sequence[Interface]) -> bool:
         """Listen and speak on these interfaces and no others; True if one of their addresses is
@@ -52,6 +53,13 @@ class Multicast:
             NoMulticast: the sockets cannot be opened; the text says why.
         """
         async with _our_errors():
+            # Shielded, because to be cancelled halfway would leave sockets that nobody can close
+            # any more: zeroconf's own future (0.154) and uvloop's datagram endpoints (0.23) do not
+            # survive it. It takes milliseconds, and `close` waits for it.
+            return await asyncio.shield(self._use(interfaces))
+
+    async def _use(self, interfaces: Sequence[Interface]) -> bool:
+        async with self._changing:
             if self._zeroconf is None:
                 await self._open()
             return await self._adapt(self._opened_before(), interfaces)
@@ -102,6 +110,10 @@ class Multicast:
 
     async def close(self) -> None:
         """Say goodbye for what was announced (0.25 s) and close the sockets."""
+        async with self._changing:
+            await self._close()
+
+    async def _close(self) -> None:
         opened, self._zeroconf = self._zeroconf, None
         asking, self._asking = self._asking, None
         if asking is not None:
@@ -125,10 +137,8 @@ class Multicast:
                 interfaces=[], unicast=False, ip_version=IPVersion.V4Only
             )
             self._speaks_ipv6 = False
-        # Shielded, because to be cancelled there would cancel zeroconf's own future, and then it
-        # cannot be closed any more (0.154).
-        if not await asyncio.shield(_has_started(self._zeroconf)):
-            await self.close()
+        if not await _has_started(self._zeroconf):
+            await self._close()
             raise NoMulticast("the mDNS sockets did not open in time")
 
     async def _adapt(self, opened: AsyncZeroconf, interfaces: Sequence[Interface]) -> bool:

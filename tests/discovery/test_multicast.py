@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 from ipaddress import ip_interface
+from pathlib import Path
 
 import pytest
+import uvloop
 
 from pair.discovery.interfaces import Interface, read_surroundings
 from pair.discovery.multicast import Multicast
@@ -70,6 +72,23 @@ async def test_opening_that_is_cancelled_leaves_no_socket_behind(turns: int) -> 
     # What nobody closed or read warns when it is collected, and a warning is a failure here.
     gc.collect()
     assert opening.done()
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+def test_nor_does_it_under_uvloop(turns: int) -> None:
+    def open_files() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    async def opened_and_cancelled() -> tuple[int, int]:
+        before = open_files()
+        await test_opening_that_is_cancelled_leaves_no_socket_behind(turns)
+        await asyncio.sleep(0)  # its sockets close in the next turn
+        return before, open_files()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.sleep(0))
+        before, after = runner.run(opened_and_cancelled())
+    assert before == after
 
 
 async def test_what_zeroconf_refuses_is_our_error() -> None:
