@@ -62,6 +62,7 @@ class Job:
         calls: at most `calls_limit` of them; `calls_total` counts all.
         width: most calls open at once; a chain of calls that wait for each other has width 1.
         idle_s: time inside the job with no call open, such as an agent's thinking.
+        served: any of its calls ever got a lease.
     """
 
     id: JobId
@@ -72,6 +73,7 @@ class Job:
     open_calls: int = 0
     width: int = 0
     idle_s: float = 0.0
+    served: bool = False
     last_closed_at: float | None = None
     fleet: dict[NodeId, tuple[str, int]] = field(default_factory=dict)
     fleet_version: int = -1
@@ -139,7 +141,11 @@ class JobLog:
 
     def granted(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:
         """The ticket got a lease; a later attempt overwrites the earlier one's node and time."""
-        call = self._call(ticket.id)
+        job = self._by_ticket.get(ticket.id)
+        if job is None:
+            return
+        job.served = True
+        call = job.calls.get(ticket.id)
         if call is not None:
             call.node, call.node_name, call.engine = (
                 replica.id.node,
@@ -166,6 +172,9 @@ class JobLog:
             call.attempts = ticket.attempts
         job.open_calls -= 1
         job.last_closed_at = now
+        if not (job.running or job.named or job.served):
+            # A client that keeps asking for what is not there must not push out real jobs.
+            self._drop(job)
 
     def _call(self, ticket_id: TicketId) -> Call | None:
         job = self._by_ticket.get(ticket_id)
@@ -190,11 +199,13 @@ class JobLog:
         if len(self._jobs) >= self._limits.jobs_limit:
             # Finished ones go first; if all run, the oldest goes and its calls are still counted as
             # tickets.
-            gone = next(
-                (j for j in self._jobs.values() if not j.running), next(iter(self._jobs.values()))
-            )
-            del self._jobs[gone.id]
-            for model in [model for model, found in self._found.items() if found is gone]:
-                del self._found[model]
+            finished = (other for other in self._jobs.values() if not other.running)
+            self._drop(next(finished, next(iter(self._jobs.values()))))
         self._jobs[job.id] = job
         return job
+
+    def _drop(self, job: Job) -> None:
+        if self._jobs.get(job.id) is job:
+            del self._jobs[job.id]
+        for model in [model for model, found in self._found.items() if found is job]:
+            del self._found[model]

@@ -22,8 +22,8 @@ def shutting_down() -> str:
 
 
 def unknown_model(fleet: Fleet, model: ModelName) -> str:
-    """Nobody ever heard of it: says which models exist."""
-    names = _listed(sorted(fleet.names()))
+    """Nobody ever heard of it: says which models could be asked for now."""
+    names = _listed(sorted(name for name in fleet.names() if fleet.any_hope(name)))
     return f"no node holds the model {model!r}; the models in this house are: {names}"
 
 

@@ -30,12 +30,8 @@ def set_aside(
         return None
     if failure.kind is FailureKind.BUSY:
         # Full is not broken. It will say so itself when it has room; the pause only keeps us from
-        # asking in a circle.
-        pause_s = (
-            limits.busy_pause_s
-            if failure.retry_after_s is None
-            else min(failure.retry_after_s, limits.pause_s)
-        )
+        # asking in a circle, also where it says "after 0 s".
+        pause_s = min(max(failure.retry_after_s or 0.0, limits.busy_pause_s), limits.pause_s)
     elif failure.kind is FailureKind.LOADING:
         pause_s = limits.pause_s
     elif failure.retry_after_s is not None:

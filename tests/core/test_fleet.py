@@ -69,7 +69,9 @@ def test_who_is_gone_is_found_no_more(gone: str) -> None:
     else:
         del houses.nodes[NodeId("a")]
     houses.fleet.index(a)
+    version = houses.fleet.version
     assert not houses.fleet.refresh(a, 0.0)
+    assert houses.fleet.version == version, "it was forgotten with the index"
     assert not houses.fleet.ready(a)
     assert not houses.fleet.hopeful(a)
     assert not houses.fleet.at_hand(a)
@@ -94,6 +96,26 @@ def test_only_those_with_a_free_slot_are_free() -> None:
         assert fleet.refresh(a, 5.0), count
     node.enter(Phase.SUSPECT, "", 5.0)
     assert not fleet.refresh(a, 5.0)
+
+
+def test_the_version_moves_when_somebody_becomes_ready_or_ceases_to_be() -> None:
+    houses = Houses()
+    node = houses.add("a", replica())
+    fleet, (a,) = houses.fleet, houses.replicas
+    for phase, moves in (
+        (Phase.READY, False),
+        (Phase.LOADING, True),
+        (Phase.LOST, False),
+        (Phase.READY, True),
+    ):
+        version = fleet.version
+        node.enter(phase, "", 0.0)
+        fleet.refresh(a, 0.0)
+        fleet.refresh(a, 0.0)
+        assert (fleet.version != version) == moves, phase
+    version, a.in_flight = fleet.version, 1
+    fleet.refresh(a, 0.0)
+    assert fleet.version == version, "busy is still ready"
 
 
 @pytest.mark.parametrize("phase", Phase)

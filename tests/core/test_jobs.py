@@ -17,11 +17,22 @@ class Log:
         self.log = JobLog(limits(job_gap_s=2.0, **changes))
         self.tickets: dict[int, Ticket] = {}
 
-    def open(self, ticket: int, now: float, *, model: str = "m", job: str | None = None) -> str:
+    def open(
+        self,
+        ticket: int,
+        now: float,
+        *,
+        model: str = "m",
+        job: str | None = None,
+        served: bool = True,
+    ) -> str:
         named = None if job is None else JobId(job)
         one = Ticket(Opened(TicketId(ticket), ModelName(model), job=named), ticket, now)
         self.tickets[ticket] = one
-        return self.log.open(one, now).id
+        found = self.log.open(one, now).id
+        if served:
+            self.log.granted(one, a_replica(), "", now)
+        return found
 
     def close(self, ticket: int, now: float, outcome: Outcome = Outcome.ANSWERED) -> None:
         self.log.close(self.tickets.pop(ticket), outcome, Usage(output_tokens=7), "", now)
@@ -68,7 +79,7 @@ def test_a_job_knows_its_width_its_idle_time_and_its_size() -> None:
 
 def test_a_call_s_story_is_kept() -> None:
     log = Log()
-    log.open(1, 10.0)
+    log.open(1, 10.0, served=False)
     ticket, one = log.tickets[1], a_replica("a", slots=3)
     assert log.log.jobs()[0].calls[TicketId(1)].service_s is None
     ticket.attempts, ticket.queued_s = 1, 0.5
@@ -126,6 +137,21 @@ def test_a_baseline_is_the_finished_job_of_that_name() -> None:
     assert alone is not None
     assert alone.id == "team/alone"
     assert log.log.baseline_of(alone) is None
+
+
+def test_what_nobody_could_serve_leaves_no_job_behind_unless_it_was_named() -> None:
+    log = Log()
+    log.open(1, 0.0, model="nowhere", served=False)
+    log.open(2, 0.0, model="nowhere", served=False)
+    log.close(1, 1.0, Outcome.REFUSED)
+    assert [job.id for job in log.log.jobs()] == ["found-1"], "2 still waits"
+    log.close(2, 1.0, Outcome.REFUSED)
+    assert log.log.jobs() == ()
+    assert log.open(3, 1.5, model="nowhere", served=False) == "found-2"
+    log.close(3, 2.0, Outcome.REFUSED)
+    log.open(4, 2.0, job="team", served=False)
+    log.close(4, 3.0, Outcome.REFUSED)
+    assert [job.id for job in log.log.jobs()] == ["team"]
 
 
 def test_light_tickets_are_in_no_job() -> None:

@@ -53,6 +53,7 @@ def test_nobody_there_says_who_is_concerned() -> None:
     assert refusals.no_node(table, fleet, ModelName("model-1")) == (
         "no node could serve the model 'model-1' now: pi is lost (missed 3 probes: no route)"
     )
+    assert refusals.unknown_model(fleet, ModelName("m")).endswith("are: none"), "all are lost"
     everyone = refusals.no_node(table, fleet, None)
     assert everyone.startswith("no node could answer now: box is lost")
     assert "pi is lost" in everyone
