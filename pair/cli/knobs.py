@@ -179,7 +179,7 @@ def _address(text: str) -> str:
 def _url(text: str) -> str:
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable or re.search(r"\s", text):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rich import box
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -26,8 +27,13 @@ PHASE_STYLES: Final = {
 }
 
 
-def table_of(*columns: str, right: Iterable[str] = ()) -> Table:
-    """An empty table in the one style; columns in `right` hold numbers."""
+def table_of(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
+    """An empty table in the one style.
+
+    Args:
+        right: the columns that hold numbers.
+        whole: those that must not be cut on a narrow terminal, as numbers never are.
+    """
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -37,14 +43,17 @@ def table_of(*columns: str, right: Iterable[str] = ()) -> Table:
     )
     for name in columns:
         number = name in right
-        table.add_column(name, justify="right" if number else "left", no_wrap=number)
+        no_wrap = number or name in whole
+        justify: JustifyMethod = "right" if number else "left"
+        table.add_column(name, justify=justify, no_wrap=no_wrap, overflow="fold")
     return table
 
 
 def nodes_table(snapshot: Json) -> Table:
     """A row for each replica; a node's name and phase stand in its first."""
-    numbers = ("slots", "in flight", "foreign", "queued", "served", "failed")
-    table = table_of("node", "phase", "model", "engine", *numbers, "note", right=numbers)
+    numbers = ("in flight", "foreign", "queued", "served")
+    columns = ("node", "phase", "model", "engine", *numbers, "note")
+    table = table_of(*columns, right=numbers, whole=("node", "phase"))
     for node in snapshot["nodes"]:
         style = PHASE_STYLES.get(node["phase"], "")
         first = (Text(plain(node["name"])), Text(plain(node["phase"]), style=style))
@@ -57,12 +66,10 @@ def nodes_table(snapshot: Json) -> Table:
                 *first,
                 Text(plain(replica["model"])),
                 Text(plain(replica["engine"])),
-                count(replica["slots"]),
-                count(replica["in_flight"]),
+                f"{count(replica['in_flight'])} of {count(replica['slots'])}",
                 count(replica["foreign"]),
                 count(replica["queue_depth"]),
                 count(replica["served"]),
-                count(replica["failed"]),
                 Text("; ".join(notes)),
             )
             first, note = (Text(""), Text("")), ""
@@ -78,6 +85,8 @@ def _replica_notes(replica: Json) -> Iterable[str]:
     if replica["state"] != "ready":
         done = replica["loading_progress"]
         yield plain(replica["state"]) + (f" {percent(done)}" if done is not None else "")
+    if replica["failed"]:
+        yield f"{count(replica['failed'])} failed"
     if replica["set_aside_s"]:
         yield f"set aside for {seconds(replica['set_aside_s'])}: " + plain(
             replica["set_aside_reason"]
@@ -150,21 +159,21 @@ def ready_words(snapshot: Json) -> str:
 
 def jobs_table(jobs: Iterable[Json]) -> Table:
     """A row for each job as the list gives it, without its calls."""
-    numbers = ("calls", "makespan", "waves", "limit", "achieved", "efficiency")
-    table = table_of("job", "state", "model", *numbers, "baseline", "failed", right=numbers)
+    numbers = ("calls", "makespan", "limit", "achieved", "efficiency")
+    columns = ("job", "state", "model", *numbers, "baseline")
+    table = table_of(*columns, right=numbers, whole=("job", "state"))
     for job in jobs:
         lost = job["failed"] + job["refused"] + job["client_left"]
+        state = f"{plain(job['state'])}, {count(lost)} lost" if lost else plain(job["state"])
         table.add_row(
             Text(plain(job["id"])),
-            plain(job["state"]),
+            Text(state, style="red" if lost else ""),
             Text(plain(job["model"])),
             count(job["calls_total"]),
             seconds(job["makespan_s"]),
-            count(job["waves"]),
             ratio(job["limit"]),
             ratio(job["achieved"]),
             percent(job["efficiency"]),
             UNKNOWN if job["baseline"] is None else plain(job["baseline"]),
-            Text(count(lost), style="red" if lost else ""),
         )
     return table

@@ -58,6 +58,7 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("proxy.listen", ["127.0.0.1:70000"], "'127.0.0.1:70000' is not an address"),
         ("proxy.listen", ["::1:7247"], "such as 127.0.0.1:7247 or [::1]:7247"),
         ("node.engines", ["127.0.0.1:11434"], "right is a URL such as http://"),
+        ("node.engines", ["https://a:1"], "right is a URL such as http://"),
         ("node.engines", ["http://"], "right is a URL"),
         ("node.engines", ["http://[::1"], "right is a URL"),
         ("nodes", "http://a:1,2", "right is URL,slots=N,name=NAME"),

@@ -8,8 +8,8 @@ def test_a_row_for_each_replica_and_the_nodes_name_once() -> None:
     attic = node("attic", replica("tiny"), replica("big", engine="vllm:8000", foreign=3))
     header, _, first, second = words(text_of(nodes_table(snapshot(attic))))
     assert header[:4] == ["node", "phase", "model", "engine"]
-    assert first == ["attic", "ready", "tiny", "llamacpp:8080", "2", "1", "0", "0", "7", "0"]
-    assert second == ["big", "vllm:8000", "2", "1", "3", "0", "7", "0"]
+    assert first == ["attic", "ready", "tiny", "llamacpp:8080", "1", "of", "2", "0", "0", "7"]
+    assert second == ["big", "vllm:8000", "1", "of", "2", "3", "0", "7"]
 
 
 def test_a_node_that_is_not_ready_says_why() -> None:
@@ -20,10 +20,10 @@ def test_a_node_that_is_not_ready_says_why() -> None:
 
 
 def test_a_replica_that_takes_nothing_says_why() -> None:
-    loading = replica(state="loading", loading_progress=0.4, aliases=["tiny:latest"])
+    loading = replica(state="loading", loading_progress=0.4, aliases=["tiny:latest"], failed=2)
     paused = replica("big", set_aside_s=3.0, set_aside_reason="connection refused")
     text = text_of(nodes_table(snapshot(node("attic", loading, paused))), width=200)
-    assert "loading 40%; also tiny:latest" in text
+    assert "loading 40%; 2 failed; also tiny:latest" in text
     assert "set aside for 3.00 s: connection refused" in text
 
 
@@ -33,6 +33,13 @@ def test_names_are_strangers_and_are_shown_as_text() -> None:
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "[bold]x[/bold]" in text
+
+
+def test_a_narrow_terminal_cuts_neither_names_nor_numbers() -> None:
+    long = replica("a-model-with-a-long-name:70b-instruct-q4", slots=4)
+    text = text_of(nodes_table(snapshot(node("gaming-pc", long))), width=80)
+    assert {"gaming-pc", "ready", "of"} <= set(text.split())
+    assert all(len(line) <= 80 for line in text.splitlines())
 
 
 def test_models_say_who_waits() -> None:
@@ -57,8 +64,8 @@ def test_jobs_show_unknown_figures_as_unknown() -> None:
     unknown = dict.fromkeys(("makespan_s", "waves", "limit", "achieved", "efficiency", "baseline"))
     running = job(**unknown, state="running", failed=1, refused=1)
     _, _, done_row, running_row = words(text_of(jobs_table([job(), running])))
-    assert " ".join(done_row) == "team-1 done tiny 0 4.00 s 2 2.00x 1.90x 95% measured 0"
-    assert " ".join(running_row) == "team-1 running tiny 0 – – – – – – 2"
+    assert " ".join(done_row) == "team-1 done tiny 0 4.00 s 2.00x 1.90x 95% measured"
+    assert " ".join(running_row) == "team-1 running, 2 lost tiny 0 – – – – –"
 
 
 def test_findings_are_strangers_words_too() -> None:
