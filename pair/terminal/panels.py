@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rich import box
-from rich.console import JustifyMethod
+from rich.console import JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -28,7 +28,7 @@ PHASE_STYLES: Final = {
 
 
 def table_of(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()) -> Table:
-    """An empty table in the one style.
+    """An empty table in the one style; the last column folds, others end in an ellipsis.
 
     Args:
         right: the columns that hold numbers.
@@ -45,7 +45,8 @@ def table_of(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()
         number = name in right
         no_wrap = number or name in whole
         justify: JustifyMethod = "right" if number else "left"
-        table.add_column(name, justify=justify, no_wrap=no_wrap, overflow="fold")
+        last: OverflowMethod = "fold" if name == columns[-1] else "ellipsis"
+        table.add_column(name, justify=justify, no_wrap=no_wrap, overflow=last)
     return table
 
 
@@ -160,20 +161,20 @@ def ready_words(snapshot: Json) -> str:
 def jobs_table(jobs: Iterable[Json]) -> Table:
     """A row for each job as the list gives it, without its calls."""
     numbers = ("calls", "makespan", "limit", "achieved", "efficiency")
-    columns = ("job", "state", "model", *numbers, "baseline")
-    table = table_of(*columns, right=numbers, whole=("job", "state"))
+    columns = ("job", "state", *numbers, "baseline", "model")
+    table = table_of(*columns, right=numbers, whole=("job", "state", "baseline"))
     for job in jobs:
         lost = job["failed"] + job["refused"] + job["client_left"]
         state = f"{plain(job['state'])}, {count(lost)} lost" if lost else plain(job["state"])
         table.add_row(
             Text(plain(job["id"])),
             Text(state, style="red" if lost else ""),
-            Text(plain(job["model"])),
             count(job["calls_total"]),
             seconds(job["makespan_s"]),
             ratio(job["limit"]),
             ratio(job["achieved"]),
             percent(job["efficiency"]),
             UNKNOWN if job["baseline"] is None else plain(job["baseline"]),
+            Text(plain(job["model"]), no_wrap=True, overflow="ellipsis"),
         )
     return table

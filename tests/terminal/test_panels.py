@@ -64,8 +64,8 @@ def test_jobs_show_unknown_figures_as_unknown() -> None:
     unknown = dict.fromkeys(("makespan_s", "waves", "limit", "achieved", "efficiency", "baseline"))
     running = job(**unknown, state="running", failed=1, refused=1)
     _, _, done_row, running_row = words(text_of(jobs_table([job(), running])))
-    assert " ".join(done_row) == "team-1 done tiny 0 4.00 s 2.00x 1.90x 95% measured"
-    assert " ".join(running_row) == "team-1 running, 2 lost tiny 0 – – – – –"
+    assert " ".join(done_row) == "team-1 done 0 4.00 s 2.00x 1.90x 95% measured tiny"
+    assert " ".join(running_row) == "team-1 running, 2 lost 0 – – – – – tiny"
 
 
 def test_findings_are_strangers_words_too() -> None:
