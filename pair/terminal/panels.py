@@ -46,7 +46,8 @@ def table_of(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()
         no_wrap = number or name in whole
         justify: JustifyMethod = "right" if number else "left"
         last: OverflowMethod = "fold" if name == columns[-1] else "ellipsis"
-        table.add_column(name, justify=justify, no_wrap=no_wrap, overflow=last)
+        header = Text(name, no_wrap=True, overflow="ellipsis")
+        table.add_column(header, justify=justify, no_wrap=no_wrap, overflow=last)
     return table
 
 
