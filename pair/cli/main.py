@@ -25,6 +25,7 @@ from pair.cli.nodes import models, nodes
 from pair.cli.output import log_to_stderr
 from pair.cli.serve import node, serve, up
 from pair.cli.settings import app as settings_app
+from pair.cli.simulate import simulate
 from pair.cli.top import top
 from pair.errors import BookkeepingError, PairError
 
@@ -85,6 +86,7 @@ app.command()(jobs)
 app.command()(top)
 app.command()(demo)
 app.command()(bench)
+app.command()(simulate)
 app.command()(echo)
 app.command()(doctor)
 app.add_typer(settings_app, name="settings")
