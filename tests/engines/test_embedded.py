@@ -7,7 +7,10 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import aiohttp
 import pytest
 
 from pair.core.reports import ReplicaState
-from pair.engines import embedded
+from pair.engines import embedded, embedded_process
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.finder import recognise
 from pair.engines.model_file import small_model_path
@@ -174,6 +177,40 @@ async def test_a_signal_to_all_does_not_end_it_before_the_node(
         assert engine.process_id == process
 
 
+NODE = """
+import asyncio
+from pathlib import Path
+from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
+
+async def main():
+    async with EmbeddedEngine(EmbeddedOptions(Path({file!r}), "small", 1, 1024, 1)) as engine:
+        await engine.ready()
+        print(engine.url, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_it_does_not_outlive_a_node_that_was_killed(asking: aiohttp.ClientSession) -> None:
+    code = NODE.format(file=str(small_model_path()))
+    root = Path(embedded.__file__).parents[2]
+    node = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=subprocess.PIPE, cwd=root
+    )
+    assert node.stdout is not None
+    async with asyncio.timeout(START_LIMIT_S):
+        url = (await node.stdout.readline()).decode().strip()
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        node.kill()
+        await node.wait()
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+    with pytest.raises(UnreachableNode):
+        await recognise(asking, url)
+
+
 async def test_it_can_be_left_while_it_loads() -> None:
     async with asyncio.timeout(START_LIMIT_S):
         async with EmbeddedEngine(options()) as engine:
@@ -208,6 +245,16 @@ async def test_a_damaged_file(
     assert str(file) in str(fault)
     assert "bad GGUF version" in str(fault)
     assert capfd.readouterr() == ("", "")
+
+
+async def test_a_process_that_ends_before_it_has_begun(
+    asking: aiohttp.ClientSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("raise SystemExit('nothing works here')", encoding="ascii")
+    monkeypatch.setattr(embedded_process, "__file__", str(script))
+    fault = await _failure(EmbeddedEngine(options()), asking)
+    assert str(fault) == "the embedded engine ended with code 1: nothing works here"
 
 
 async def test_a_model_larger_than_the_memory(
