@@ -75,7 +75,7 @@ class Frontage:
                 log.error("serving %s ended without an answer", exchange.client)
         except Exception as error:  # noqa: BLE001 - the top of a task
             where = _whereabouts(error)
-            log.error("serving %s failed: %s", exchange.client, where)  # noqa: TRY400 - one line
+            log.error("serving %s failed: %s", exchange.client, where)  # noqa: TRY400 - in one line
         finally:
             self._settle(exchange)
 

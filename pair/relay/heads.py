@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 Header = tuple[bytes, bytes]
 
@@ -21,6 +22,9 @@ _OF_ONE_CONNECTION = frozenset(
 _REQUEST_STOPS = _OF_ONE_CONNECTION | {b"host", b"content-length", b"expect", b"trailer"}
 _REQUEST_STOPS_BY_PREFIX = (b"proxy-", b"x-pair-")
 _ANSWER_STOPS_BY_PREFIX = b"proxy-"
+
+# Clients and engines say the same few names again and again; others make it slower, not larger.
+_NAMES_REMEMBERED = 512
 
 _NOTHING: frozenset[bytes] = frozenset()
 _PLAIN_CONNECTION = frozenset({b"keep-alive", b"Keep-Alive", b"close"})
@@ -117,17 +121,10 @@ def request_bytes(
         target: instead of the client's.
     """
     parts = [head.method, b" ", target or head.target, b" HTTP/1.1\r\nHost: ", authority, b"\r\n"]
-    named_by_connection = _named_by_connection(head.named)
+    dropped = _named_by_connection(head.named).union(drop)
     for name, value in head.headers:
-        lower = name.lower()
-        if (
-            lower in _REQUEST_STOPS
-            or lower.startswith(_REQUEST_STOPS_BY_PREFIX)
-            or lower in drop
-            or lower in named_by_connection
-        ):
-            continue
-        parts += (name, b": ", value, b"\r\n")
+        if not _stops_upward(name) and (not dropped or name.lower() not in dropped):
+            parts += (name, b": ", value, b"\r\n")
     if body_length or head.content_length is not None or head.chunked:
         parts.append(b"Content-Length: %d\r\n" % body_length)
     for name, value in add:
@@ -149,17 +146,12 @@ def answer_bytes(
     """
     reason = head.reason.translate(_CONTROL_TO_SPACE)
     parts = [b"HTTP/1.1 %d %b\r\n" % (head.status, reason)]
-    named_by_connection = _named_by_connection(head.named)
+    dropped = _named_by_connection(head.named)
+    if not keep_length:
+        dropped |= {b"content-length"}
     for name, value in head.headers:
-        lower = name.lower()
-        if (
-            lower in _OF_ONE_CONNECTION
-            or lower in named_by_connection
-            or lower.startswith(_ANSWER_STOPS_BY_PREFIX)
-            or (lower == b"content-length" and not keep_length)
-        ):
-            continue
-        parts += (name, b": ", value, b"\r\n")
+        if not _stops_downward(name) and (not dropped or name.lower() not in dropped):
+            parts += (name, b": ", value, b"\r\n")
     for name, value in add:
         parts += (name, b": ", value.translate(_CONTROL_TO_SPACE), b"\r\n")
     parts += (framing, b"\r\n")
@@ -171,6 +163,18 @@ def trailer_bytes(trailers: Sequence[Header]) -> bytes:
     return b"".join(
         b"%b: %b\r\n" % (name, value.translate(_CONTROL_TO_SPACE)) for name, value in trailers
     )
+
+
+@lru_cache(_NAMES_REMEMBERED)
+def _stops_upward(name: bytes) -> bool:
+    lower = name.lower()
+    return lower in _REQUEST_STOPS or lower.startswith(_REQUEST_STOPS_BY_PREFIX)
+
+
+@lru_cache(_NAMES_REMEMBERED)
+def _stops_downward(name: bytes) -> bool:
+    lower = name.lower()
+    return lower in _OF_ONE_CONNECTION or lower.startswith(_ANSWER_STOPS_BY_PREFIX)
 
 
 def _named_by_connection(named: dict[bytes, bytes]) -> frozenset[bytes]:

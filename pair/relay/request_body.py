@@ -78,9 +78,11 @@ class RequestBody:
 
     def close(self) -> None:
         """The exchange is over; what it held of the budget is free."""
-        self._budget.give_back(self._reserved_bytes)
-        self._reserved_bytes = 0
-        self.discard()
+        if self._reserved_bytes:
+            self._budget.give_back(self._reserved_bytes)
+            self._reserved_bytes = 0
+        if not self.whole:
+            self.discard()
 
     async def read(self, limit_bytes: int) -> list[bytes]:
         """See `Exchange.read_body`."""

@@ -5,7 +5,7 @@ Separate from the connection because it is pure: bytes in, heads and pieces of b
 transport and no clock. llhttp does the parsing; what it lets through and we do not is listed in
 `_checked`. llhttp would parse on into the next pipelined request, and has no limits of its own, so
 it is fed up to the next place where a request can end and no further: a head and a chunked body
-both end with an empty line, any other body after its length.
+both end with an empty line. A body with a length is cut off here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class RequestReader:
 
     def __init__(self, head_limit_bytes: int) -> None:
         self._head_limit_bytes = head_limit_bytes
-        self._parser = HttpRequestParser(self)
         self._pieces: list[bytes] = []
         self.restart()
 
@@ -39,6 +38,7 @@ class RequestReader:
         """Be ready for the next request."""
         self.head = None
         self.whole = False
+        self._parser = HttpRequestParser(self)
         self._method = b""
         self._target = b""
         self._headers: list[Header] = []
@@ -46,7 +46,7 @@ class RequestReader:
         self._version = ""
         self._upgrade = False
         self._tail = b""
-        self._body_left_bytes: int | None = None
+        self._body_left_bytes = 0
         # Fed without the limit's subject coming to its end: a head, or what surrounds chunks.
         self._fed_bytes = 0
 
@@ -65,13 +65,15 @@ class RequestReader:
             RequestFault: no request can be read from these bytes; the connection is of no use any
                 more.
         """
-        end = self._next_end(received, start)
-        if self.head is not None:
-            self._parse(memoryview(received)[start:end])
-        elif (piece := received[start:end]).isascii():
-            self._parse(piece)
-        else:
-            raise RequestFault(400, "bad_request", "A request's head takes ASCII characters only.")
+        head = self.head
+        if head is None:
+            return self._feed_head(received, start)
+        if head.chunked:
+            return self._feed_chunks(received, start)
+        end = min(start + self._body_left_bytes, len(received))
+        self._pieces.append(received[start:end])
+        self._body_left_bytes -= end - start
+        self.whole = self._body_left_bytes == 0
         return end
 
     def take_pieces(self) -> list[bytes]:
@@ -79,45 +81,20 @@ class RequestReader:
         pieces, self._pieces = self._pieces, []
         return pieces
 
-    def _next_end(self, received: bytes, start: int) -> int:
-        """Up to where these bytes are certain not to belong to the next request."""
-        if self._body_left_bytes is not None:
-            end = min(start + self._body_left_bytes, len(received))
-            self._body_left_bytes -= end - start
-            return end
-        tail = self._tail
-        self._tail = b""
-        if tail and (found := (tail + received[start : start + 3]).find(_EMPTY_LINE)) >= 0:
-            end = start + found + len(_EMPTY_LINE) - len(tail)
-        elif (found := received.find(_EMPTY_LINE, start)) >= 0:
-            end = found + len(_EMPTY_LINE)
-        else:
-            end = len(received)
-            self._tail = (tail + received[max(start, end - 3) :])[-3:]
+    def _feed_head(self, received: bytes, start: int) -> int:
+        end = self._after_empty_line(received, start)
         self._fed_bytes += end - start
-        if self._fed_bytes > self._head_limit_bytes and self.head is None:
+        if self._fed_bytes > self._head_limit_bytes:
             raise RequestFault(
                 431, "head_too_large", f"The head is above {self._head_limit_bytes} bytes."
             )
+        piece = received[start:end]
+        if not piece.isascii():
+            raise RequestFault(400, "bad_request", "A request's head takes ASCII characters only.")
+        self._parse(piece)
+        if self._version:
+            self._begin_body()
         return end
-
-    def _parse(self, piece: bytes | memoryview) -> None:
-        head = self.head
-        try:
-            self._parser.feed_data(piece)
-        except HttpParserUpgrade:
-            # llhttp leaves the rest to the other protocol, the body of this request included. We
-            # may not follow the client there, so a fresh parser reads the body.
-            self._parser = HttpRequestParser(self)
-        except HttpParserError as error:
-            raise RequestFault(400, "bad_request", f"Not an HTTP request: {error}.") from error
-        if head is None:
-            if self._version:
-                self._begin_body()
-        elif head.chunked and self._fed_bytes > self._head_limit_bytes:
-            raise RequestFault(
-                400, "bad_request", f"More than {self._head_limit_bytes} bytes around its chunks."
-            )
 
     def _begin_body(self) -> None:
         """The head has just ended: check it and find out how the body ends."""
@@ -132,21 +109,44 @@ class RequestReader:
         )
         if not head.chunked:
             self._body_left_bytes = head.content_length or 0
-        if self._upgrade:
-            self._read_on_after_upgrade(head)
+            self.whole = self._body_left_bytes == 0
+        elif self._upgrade:
+            # llhttp leaves all that follows to the other protocol. We may not follow the client
+            # there, so a fresh parser reads the body.
+            self._parser = HttpRequestParser(self)
+            self._parse(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
 
-    def _read_on_after_upgrade(self, head: RequestHead) -> None:
-        if head.chunked:
-            self._parser.feed_data(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
-        elif head.content_length:
-            self._parser.feed_data(
-                b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % head.content_length
+    def _feed_chunks(self, received: bytes, start: int) -> int:
+        end = self._after_empty_line(received, start)
+        self._fed_bytes += end - start
+        self._parse(memoryview(received)[start:end])
+        if self._fed_bytes > self._head_limit_bytes:
+            raise RequestFault(
+                400, "bad_request", f"More than {self._head_limit_bytes} bytes around its chunks."
             )
-        else:
-            self.whole = True
+        return end
 
-    # What llhttp calls. After the head these come for trailers, which do not pass, and for the head
-    # that a fresh parser is told after an upgrade.
+    def _after_empty_line(self, received: bytes, start: int) -> int:
+        """Where the next empty line ends, which may have begun in what came before."""
+        tail = self._tail
+        self._tail = b""
+        if tail and (found := (tail + received[start : start + 3]).find(_EMPTY_LINE)) >= 0:
+            return start + found + len(_EMPTY_LINE) - len(tail)
+        if (found := received.find(_EMPTY_LINE, start)) >= 0:
+            return found + len(_EMPTY_LINE)
+        self._tail = (tail + received[max(start, len(received) - 3) :])[-3:]
+        return len(received)
+
+    def _parse(self, piece: bytes | memoryview) -> None:
+        try:
+            self._parser.feed_data(piece)
+        except HttpParserUpgrade:
+            return  # said by `should_upgrade` already
+        except HttpParserError as error:
+            raise RequestFault(400, "bad_request", f"Not an HTTP request: {error}.") from error
+
+    # What llhttp calls: for a head, then for chunks and trailers, which do not pass. A body with a
+    # length is none of its business.
 
     def on_url(self, piece: bytes) -> None:
         """A piece of the target."""
@@ -154,8 +154,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header, or a trailer."""
-        if self.head is None:
-            self._headers.append((name, value))
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is whole; only now does the parser know these."""
@@ -171,8 +170,8 @@ class RequestReader:
         self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
-        """Also called when the parser gives up on an upgrade."""
-        self.whole = not self._upgrade or self.head is not None
+        """After the last chunk; what ends with the head is known from the head."""
+        self.whole = self.head is not None
 
 
 def _checked(
@@ -183,28 +182,25 @@ def _checked(
     keep_alive: bool,
     upgrade: bool,
 ) -> RequestHead:
-    """The head as a value, or what is wrong with it beyond what llhttp (9.3, strict) refuses.
+    """The head as a value, or what is wrong with it beyond what llhttp refuses.
 
-    llhttp refuses two lengths, a length beside chunks, folded lines, bare line feeds, control
-    characters, names that are no tokens and `Transfer-Encoding : chunked`. It lets through: other
-    transfer codings in front of `chunked` and chunks from HTTP/1.0, versions 0.9 and 2.0,
-    fragments, any `Host` or none.
+    llhttp (in httptools 0.9, strict) refuses two lengths, a length beside chunks, folded lines,
+    bare line feeds, control characters, names that are no tokens and `Transfer-Encoding :
+    chunked`. It lets through: other transfer codings in front of `chunked` and chunks from
+    HTTP/1.0, versions 0.9 and 2.0, fragments, any `Host` or none.
     """
     named = first_values(headers)
     transfer = named.get(b"transfer-encoding")
-    complaint = None
     if version not in {"1.1", "1.0"}:
         raise RequestFault(505, "bad_version", f"HTTP/{version} is not spoken here.")
     if method == b"CONNECT":
         raise RequestFault(405, "bad_method", "This is not a proxy to other addresses.")
     if transfer is not None and (transfer.lower() != b"chunked" or version == "1.0"):
-        complaint = "only HTTP/1.1 and only `Transfer-Encoding: chunked` are taken"
-    elif len(named) < len(headers) and sum(name.lower() == b"host" for name, _ in headers) > 1:
-        complaint = "it has two `Host` headers"
-    elif version == "1.1" and b"host" not in named:
-        complaint = "it has no `Host`"
-    if complaint is not None:
-        raise RequestFault(400, "bad_request", f"The request cannot be taken: {complaint}.")
+        raise _bad("only HTTP/1.1 and only `Transfer-Encoding: chunked` are taken")
+    if len(named) < len(headers) and sum(name.lower() == b"host" for name, _ in headers) > 1:
+        raise _bad("it has two `Host` headers")
+    if version == "1.1" and b"host" not in named:
+        raise _bad("it has no `Host`")
     length = named.get(b"content-length")
     return RequestHead(
         method=method,
@@ -224,17 +220,20 @@ def _origin_form(method: bytes, target: bytes, named: dict[bytes, bytes]) -> byt
     """The target without the scheme and authority of the absolute form, which take the place of
     `Host`.
     """
-    complaint = RequestFault(400, "bad_request", "The request target cannot be taken.")
-    if b"#" in target:
-        raise complaint
-    if target.startswith(b"/") or (target == b"*" and method == b"OPTIONS"):
+    if target.startswith(b"/") and b"#" not in target:
         return target
-    scheme, separator, rest = target.partition(b"://")
-    if not separator or scheme.lower() not in {b"http", b"https"}:
-        raise complaint
+    if target == b"*" and method == b"OPTIONS":
+        return target
+    scheme, _, rest = target.partition(b"://")
     end = next((at for at, byte in enumerate(rest) if byte in b"/?"), len(rest))
     authority, path = rest[:end], rest[end:]
-    if not authority or b"@" in authority:
-        raise complaint
+    if scheme.lower() not in {b"http", b"https"} or not authority or b"@" in authority:
+        raise _bad("its target is neither a path nor a URL")
+    if b"#" in path:
+        raise _bad("its target has a fragment")
     named[b"host"] = authority
     return path if path.startswith(b"/") else b"/" + path
+
+
+def _bad(why: str) -> RequestFault:
+    return RequestFault(400, "bad_request", f"The request cannot be taken: {why}.")

@@ -271,12 +271,9 @@ class UpstreamAnswer:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
-    async def _more(self) -> None:
-        """Wait for anything new; raises what has gone wrong."""
+    def _more(self) -> asyncio.Future[None]:
+        """Done when there is anything new; raises what has gone wrong."""
         if self._fault is not None:
             raise self._fault
         self._news = asyncio.get_running_loop().create_future()
-        try:
-            await self._news
-        finally:
-            self._news = None
+        return self._news
