@@ -340,9 +340,8 @@ class Desk:
             self._give_up(name, now)
 
     def hope_due(self, name: ModelName, now: float) -> None:
-        """The grace of a name is over."""
-        if not self._fleet.any_hope(name):
-            self._give_up(name, now)
+        """The grace of a name is over; hope that came meanwhile would have cancelled the alarm."""
+        self._give_up(name, now)
 
     def start_due(self, now: float) -> None:
         """The grace after the start is over."""

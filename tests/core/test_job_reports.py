@@ -120,6 +120,16 @@ def test_unequal_calls_are_measured_by_their_total_work() -> None:
     assert equal_nodes.achieved == pytest.approx(2.0)
 
 
+def test_unequal_calls_on_unequal_nodes_count_a_slow_slot_for_less() -> None:
+    # Typical calls: 1 s on a, 2 s on b. On a all work would take 5 + 10 / 2 = 10 s, and b is worth
+    # half of a, so together at least 10 / 1.5 s.
+    ran: list[Ran] = [("a", 0, 1), ("a", 1, 2), ("a", 2, 5), ("b", 0, 2), ("b", 2, 4), ("b", 4, 10)]
+    report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 99.0)
+    assert report.fastest_alone_s == pytest.approx(10.0)
+    assert report.limit == pytest.approx(1.5)
+    assert report.achieved == pytest.approx(1.0)
+
+
 def test_a_node_that_answered_nothing_counts_for_the_limit() -> None:
     ran: list[Ran] = [("a", 0, 2), ("a", 2, 4)]
     report = job_report(a_job(ran, {"a": 1, "idle": 1}), None, 9.0)

@@ -117,6 +117,16 @@ def test_the_log_is_bounded_and_forgets_finished_jobs_first() -> None:
     assert log.log.job(JobId("runs")) is None
 
 
+def test_names_that_clients_make_up_fill_no_table() -> None:
+    log = Log(jobs_limit=3)
+    for number in range(50):
+        log.open(number, 10.0 * number, model=f"m{number}", served=number % 2 == 0)
+        log.close(number, 10.0 * number + 1.0)
+    tables = [value for value in vars(log.log).values() if isinstance(value, dict)]
+    assert len(tables) == 3
+    assert all(len(table) <= 3 for table in tables), tables
+
+
 def test_a_found_job_that_was_forgotten_is_not_continued() -> None:
     log = Log(jobs_limit=1)
     assert log.open(1, 0.0) == "found-1"

@@ -269,6 +269,15 @@ def test_a_grace_begins_anew_for_those_who_come_after_everyone_left() -> None:
     story.sees(refused(2)).ends()
 
 
+def test_a_grace_begins_anew_whenever_there_was_hope_in_between() -> None:
+    story = Story("a", hopeless_grace_s=15.0)
+    down = report("a", replica(state=ReplicaState.DOWN))
+    story.at(1.0).sees(says("a", down), call(1)).expects()
+    story.at(10.0).sees(says("a", report("a", replica(state=ReplicaState.LOADING))))
+    story.at(12.0).sees(says("a", down)).at(26.9).expects().at(27.0).expects("1 refused: no_node")
+    story.sees(refused(1)).ends()
+
+
 def test_a_model_that_nobody_has_any_more_is_refused_at_once() -> None:
     story = Story("a")
     story.at(5.0).sees(*calls(1, 2)).expects("1 to a")
