@@ -12,8 +12,8 @@ from typing import Final, Literal
 
 import aiohttp
 
+from pair.cli.addresses import tcp_address, within_machine
 from pair.cli.running_proxy import RunningProxy, proxy_url
-from pair.cli.wiring import tcp_address, within_machine
 from pair.core.events import NodeSighted, NodeWithdrawn
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport

@@ -10,7 +10,15 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from pair.errors import GarbledAnswer, PairError, RequestFault, UnreachableNode
+from pair.cli.addresses import within_machine
+from pair.errors import (
+    GarbledAnswer,
+    PairError,
+    RequestFault,
+    SettingsError,
+    UnreachableNode,
+)
+from pair.relay.addresses import TcpAddress, parse_address
 from pair.settings import Settings
 from pair.wire.snapshot_json import VERSION
 
@@ -23,12 +31,18 @@ ANSWER_LIMIT_S: Final = 10.0
 
 
 def proxy_url(settings: Settings, given: str | None) -> str:
-    """The base URL to ask: the given one, else where these settings let a proxy listen."""
+    """The base URL to ask: the given one, else where these settings let a proxy listen.
+
+    Raises:
+        SettingsError: these settings name no address that a URL can be made of.
+    """
     if given is not None:
         return given.rstrip("/")
-    name, _, port = settings.proxy.listen[0].rpartition(":")
-    loopback = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - read, not listened on
-    return f"http://{loopback.get(name, name)}:{port}"
+    for text in settings.proxy.listen:
+        address = parse_address(text)
+        if isinstance(address, TcpAddress):
+            return f"http://{within_machine(address)}"
+    raise SettingsError("proxy.listen has no HOST:PORT; say where the proxy is with --proxy URL")
 
 
 class RunningProxy:

@@ -13,6 +13,7 @@ import typer
 
 from pair.agent.service import Node
 from pair.cli import exit_codes
+from pair.cli.addresses import is_loopback, tcp_address, within_machine
 from pair.cli.announcer import Words, announce, engine_words, node_words
 from pair.cli.config import Given
 from pair.cli.environment import own_config, own_folders
@@ -37,13 +38,10 @@ from pair.cli.options import (
 )
 from pair.cli.output import say, warn
 from pair.cli.wiring import (
-    is_loopback,
     make_proxy,
     node_name,
     own_sighting,
     running_node,
-    tcp_address,
-    within_machine,
 )
 from pair.core.names import NodeId
 from pair.core.snapshot import take_snapshot

@@ -6,25 +6,21 @@ as the picture of a running proxy and a running node.
 
 from __future__ import annotations
 
-import asyncio
 import platform
-import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
 import pair
 from pair.agent.service import Node
+from pair.cli.addresses import resolved, tcp_address, within_machine
 from pair.core.events import NodeSighted, NodeWithdrawn
 from pair.core.names import NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Browser, Reach
 from pair.discovery.source import Listener, Source
-from pair.errors import UnusableAddress
 from pair.proxy.service import Proxy
-from pair.relay.addresses import TcpAddress, parse_address
 from pair.settings import Settings
 from pair.wire.advert import Advert, clean_name
 
@@ -104,52 +100,3 @@ def own_sighting(settings: Settings, machine: NodeId, node: Node) -> NodeSighted
 def node_name(settings: Settings) -> str:
     """What the node is called: the user's word, else the machine's name."""
     return clean_name(settings.node.name) or clean_name(platform.node()) or "node"
-
-
-# --- addresses ------------------------------------------------------------------------------------
-
-
-def tcp_address(text: str) -> TcpAddress:
-    """Where something listens that others must be able to find.
-
-    Raises:
-        UnusableAddress: it is a path; nobody on a network can connect there.
-    """
-    address = parse_address(text)
-    if not isinstance(address, TcpAddress):
-        raise UnusableAddress(f"{text!r} is a path; a node listens on HOST:PORT")
-    return address
-
-
-def is_loopback(address: TcpAddress) -> bool:
-    """Whether only this machine can connect there; a name other than localhost counts as no."""
-    try:
-        return ip_address(address.name.partition("%")[0]).is_loopback
-    except ValueError:
-        return address.name == "localhost"
-
-
-def within_machine(address: TcpAddress) -> TcpAddress:
-    """Where this machine itself connects to what listens there."""
-    wildcards = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - read, not listened on
-    return TcpAddress(wildcards.get(address.name, address.name), address.port)
-
-
-async def resolved(address: TcpAddress) -> str:
-    """The literal that a name to listen on means here; a literal is its own.
-
-    Raises:
-        UnusableAddress: the name means nothing here.
-    """
-    try:
-        ip_address(address.name.partition("%")[0])
-    except ValueError:
-        pass
-    else:
-        return address.name
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(address.name, address.port, type=socket.SOCK_STREAM)
-    except OSError as fault:
-        raise UnusableAddress(f"{address.name} is no address of this machine: {fault}") from fault
-    return str(found[0][4][0])

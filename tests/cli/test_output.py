@@ -47,4 +47,4 @@ def test_only_debug_lets_the_line_of_each_ticket_through(debug: bool, level: int
     own.setLevel(logging.NOTSET)
     log_to_stderr(debug=debug)
     assert logging.getLogger("pair.proxy.forward").getEffectiveLevel() == level
-    assert logging.getLogger("zeroconf").getEffectiveLevel() == logging.WARNING
+    assert logging.getLogger("some.library").getEffectiveLevel() == logging.WARNING

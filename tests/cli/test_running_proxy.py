@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from pair.cli.running_proxy import RunningProxy, proxy_url
-from pair.errors import GarbledAnswer, RequestFault, UnreachableNode
+from pair.errors import GarbledAnswer, RequestFault, SettingsError, UnreachableNode
 from pair.settings import ProxySettings, Settings
 from tests.cli.conftest import Pages
 from tests.terminal.samples import call, job, node, snapshot
@@ -27,6 +27,13 @@ def test_the_proxy_is_where_the_settings_let_it_listen(
 ) -> None:
     settings = Settings(proxy=ProxySettings(listen=(listen, "10.0.0.1:1")))
     assert proxy_url(settings, given) == url
+
+
+def test_a_path_is_passed_over_for_an_address_that_has_a_url() -> None:
+    both = ProxySettings(listen=("/run/pair.sock", "127.0.0.1:1"))
+    assert proxy_url(Settings(proxy=both), None) == "http://127.0.0.1:1"
+    with pytest.raises(SettingsError, match="say where the proxy is with --proxy URL"):
+        proxy_url(Settings(proxy=ProxySettings(listen=("/run/pair.sock",))), None)
 
 
 async def test_its_pages_are_given_as_they_are(pages: Pages) -> None:
