@@ -47,6 +47,7 @@ def test_the_state_at_one_moment() -> None:
     assert (on_b.failed, on_b.set_aside_reason) == (1, "cable pulled")
     assert 0.2 < on_b.set_aside_s < 0.4
     by_model = {view.model: view for view in shown.models}
+    assert list(by_model) == ["m", "other"], "an alias is no model of its own"
     assert (by_model["m"].nodes, by_model["m"].slots, by_model["m"].in_flight) == (1, 2, 2)  # type: ignore[index]
     assert by_model["m"].waiting == 1, "under an alias"  # type: ignore[index]
     assert round(by_model["m"].oldest_wait_s, 3) == 0.7  # type: ignore[index]
