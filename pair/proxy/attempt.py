@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from pair.core.decisions import Dispatch
 from pair.core.events import Failure, FailureKind, Usage
 from pair.errors import GarbledAnswer, LostUpstream, NodeFault, PairError, UnreachableNode
 from pair.proxy.dispatcher import Hold
@@ -23,7 +23,8 @@ from pair.wire.answer_meter import AnswerMeter
 from pair.wire.engine_errors import classify_answer, may_be_failure
 
 ERROR_BODY_LIMIT_BYTES = 1024 * 1024
-"""Largest error answer that is read to find out what it means; real ones have under 10 kB."""
+"""Read of an error answer to find out what it means, and kept in case it is the best there is; real
+ones have under 10 kB."""
 
 _STREAM_TYPES = (b"text/event-stream", b"application/x-ndjson")
 
@@ -50,19 +51,17 @@ class Attempt:
     """One try. It is the relay's `Tap`: it hears of the first content byte and of each piece.
 
     Attributes:
-        rejection: the engine's answer, where that was the failure.
+        headers: ours, added to whatever answer it gets.
+        rejection: the engine's whole answer, where that was the failure.
         streams: the answer is a stream of events, which can end with an error event.
     """
 
-    def __init__(
-        self, exchange: Exchange, hold: Hold, dispatch: Dispatch, headers: Sequence[Header]
-    ) -> None:
+    def __init__(self, exchange: Exchange, hold: Hold, headers: Sequence[Header]) -> None:
+        self.headers = headers
         self.rejection: Rejection | None = None
         self.streams = False
         self._exchange = exchange
         self._hold = hold
-        self._dispatch = dispatch
-        self._headers = headers
         self._meter: AnswerMeter | None = None
         self._upstream: UpstreamAnswer | None = None
 
@@ -82,7 +81,9 @@ class Attempt:
                     raise UnreachableNode("the node is no longer known")
                 await self._ask_and_relay(link, head, body)
         except TimeoutError:
-            self._over("the lease was taken back")
+            if self._hold.aborted is None:
+                raise
+            self._over(self._hold.aborted.detail)
         except NodeFault as fault:
             self._fail(Failure(self._kind(fault), str(fault)))
         finally:
@@ -90,13 +91,16 @@ class Attempt:
 
     async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
         upstream, answer = await link.pool.ask(head, body)
-        if self._hold.aborted is not None:
-            upstream.abort()
-            self._over("the lease was taken back")
         self._upstream = upstream
-        if may_be_failure(answer.status):
-            await self._weigh_error(upstream, answer)
-            return
+        try:
+            if may_be_failure(answer.status):
+                await self._weigh(upstream, answer)
+            if (abort := self._hold.aborted) is not None:
+                # It came while this task was on its way to the answer.
+                self._over(abort.detail)
+        except BaseException:
+            upstream.abort()
+            raise
         content_type = answer.first(b"content-type") or b""
         encoding = answer.first(b"content-encoding")
         # Into a compressed stream nothing readable can be put; it can only be cut.
@@ -104,31 +108,26 @@ class Attempt:
         self._meter = AnswerMeter(content_type, encoding)
         await carry(self._exchange, upstream, answer, self)
 
-    async def _weigh_error(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
-        """Read an answer that may be a failed attempt; pass it on if it is the client's matter."""
-        try:
-            body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
-        except BaseException:
-            upstream.abort()
-            raise
-        upstream.release()
-        if len(body) >= ERROR_BODY_LIMIT_BYTES:
-            raise GarbledAnswer(f"an error answer above {ERROR_BODY_LIMIT_BYTES} bytes")
-        failure = classify_answer(head.status, head.first, body)
-        if failure is not None:
+    async def _weigh(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
+        """Read an answer that may be a failed attempt; returns if it is the client's matter, to be
+        relayed like any other.
+        """
+        body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
+        readable = head.first(b"content-encoding") is None
+        failure = classify_answer(head.status, head.first, body if readable else b"")
+        if failure is None:
+            return
+        if upstream.whole and len(body) < ERROR_BODY_LIMIT_BYTES:
             self.rejection = Rejection(head, body)
-            self._fail(failure)
-        if self._hold.aborted is not None:
-            self._over("the lease was taken back")
-        self._exchange.begin(head, self.first_content())
-        self._exchange.finish(body)
+            upstream.release()
+        self._fail(failure)
 
     # What the relay tells while the answer passes
 
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
         self._hold.first_byte()
-        return self._headers
+        return self.headers
 
     def body(self, piece: bytes) -> None:
         """Count what was relayed."""
@@ -165,11 +164,11 @@ class Attempt:
             case _:
                 return FailureKind.TIMED_OUT
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: Failure) -> NoReturn:
         self._hold.failed(failure)
         self._over(failure.detail)
 
-    def _over(self, detail: str) -> None:
+    def _over(self, detail: str) -> NoReturn:
         if self._hold.aborted is not None:
             detail = self._hold.aborted.detail
         if self._exchange.begun:

@@ -137,7 +137,7 @@ class Dispatcher:
 
     def close(self, hold: Hold, closed: Closed) -> None:
         """Take a ticket off the table."""
-        del self._holds[hold.ticket]
+        self._holds.pop(hold.ticket, None)  # a second time the core raises what is wrong
         self.feed(closed)
 
     def feed(self, event: Event) -> None:

@@ -22,7 +22,14 @@ from pair.proxy.links import Link, Links
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.wire.errors import error_event, refusal_answer
-from pair.wire.headers import Wishes, answer_headers, choice_headers, read_request_id
+from pair.wire.headers import (
+    REQUEST_ID,
+    Wishes,
+    answer_headers,
+    choice_headers,
+    header_text,
+    read_request_id,
+)
 from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
@@ -100,7 +107,7 @@ class Forward:
                 # request and nothing else.
                 tell = node is not None and node.version != ""
                 head = b"" if link is None else self._head_bytes(dispatch, link, tell=tell)
-                self._attempt = Attempt(self._exchange, hold, dispatch, headers)
+                self._attempt = Attempt(self._exchange, hold, headers)
                 await self._attempt.run(link, head, self._body)
 
     def _head_bytes(self, dispatch: Dispatch, link: Link, *, tell: bool) -> bytes:
@@ -127,23 +134,22 @@ class Forward:
 
     def _answer_refusal(self, refused: Refused) -> None:
         """Our own error, or the engine's own words where an engine had the last one."""
-        rejection = None if self._attempt is None else self._attempt.rejection
-        if (
-            refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
-            and rejection is not None
-            and self._dispatch is not None
-        ):
-            self._exchange.begin(rejection.head, self._answer_headers(self._dispatch, ""))
-            self._exchange.finish(rejection.body)
+        spent = refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
+        attempt = self._attempt
+        if spent and attempt is not None and attempt.rejection is not None:
+            self._exchange.begin(attempt.rejection.head, attempt.headers)
+            self._exchange.finish(attempt.rejection.body)
         else:
             answer = refusal_answer(self._peek.dialect, refused.refuse)
-            self._exchange.answer(answer.status, answer.headers, answer.body)
+            headers = (*answer.headers, (REQUEST_ID, header_text(self._request_id)))
+            self._exchange.answer(answer.status, headers, answer.body)
 
     def _end_broken(self, detail: str) -> None:
         """End so that nobody takes it for whole: a stream with an error event in the client's
         dialect, then, like everything else, a cut.
         """
-        if self._attempt is not None and self._attempt.streams:
+        # Where the answer's length is fixed, or it is compressed, nothing can be put in.
+        if self._attempt is not None and self._attempt.streams and self._exchange.open_ended:
             message = f"The answer broke off: {detail}"
             mid_line = self._attempt.mid_line
             event = error_event(self._peek.dialect, message, "engine_error", mid_line=mid_line)
@@ -153,7 +159,7 @@ class Forward:
     def _log(self, ticket: TicketId, outcome: Outcome, detail: str) -> None:
         dispatch = self._dispatch
         logger.info(
-            "ticket=%s path=%s model=%s node=%s attempts=%s outcome=%s%s",
+            "ticket=%s path=%.200s model=%s node=%s attempts=%s outcome=%s%s",
             ticket,
             self._peek.path,
             self._peek.model,

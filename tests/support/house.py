@@ -64,8 +64,9 @@ class House:
     async def raw(self) -> RawClient:
         """A raw connection to the proxy, closed at the latest with the house."""
         reader, writer = await asyncio.open_connection(*self.address, limit=2**24)
-        self.stack.callback(writer.transport.abort)
-        return RawClient(reader, writer)
+        client = RawClient(reader, writer)
+        self.stack.callback(client.reset)
+        return client
 
     def snapshot(self) -> Snapshot:
         """The proxy's books now."""
