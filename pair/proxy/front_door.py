@@ -20,12 +20,20 @@ from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import dialect_of, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, model_missing, own_answer
-from pair.wire.headers import read_wishes
+from pair.wire.headers import VIA, read_wishes
 from pair.wire.model_lists import ollama_tags, openai_list
 from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
 """Largest request body about `pair` itself."""
+
+_LOOP = (
+    "This request came through a node, so this proxy stands where an engine should be; "
+    "take this address out of that node's list of engines."
+)
+
+_SHOWN_CHARS = 200
+"""Of a path that does not exist, repeated in the error; a target may have 64 kB."""
 
 _JSON: tuple[Header, ...] = ((b"content-type", b"application/json"),)
 _TEXT: tuple[Header, ...] = ((b"content-type", b"text/plain; charset=utf-8"),)
@@ -72,7 +80,10 @@ class FrontDoor:
         head = exchange.head
         path, _ = split_target(head.target)
         try:
-            if head.method in (b"GET", b"HEAD") and (answer := self._from_memory(path)):
+            if head.first(VIA) is not None:
+                loop = own_answer(dialect_of(path), 508, "node_loop", _LOOP)
+                exchange.answer(loop.status, loop.headers, loop.body)
+            elif head.method in (b"GET", b"HEAD") and (answer := self._from_memory(path)):
                 exchange.answer(answer.status, answer.headers, answer.body)
             elif path == "/metrics" or path.startswith("/pair/"):
                 await self._about_pair(exchange)
@@ -82,8 +93,8 @@ class FrontDoor:
                 raise RequestFault(
                     404,
                     "no_such_path",
-                    f"There is nothing at {path!r}: models are served under /v1 and /api, "
-                    "pair itself under /pair/v1, /healthz and /metrics.",
+                    f"There is nothing at {path[:_SHOWN_CHARS]!r}: models are served under /v1 "
+                    "and /api, pair itself under /pair/v1, /healthz and /metrics.",
                 )
         except RequestFault as fault:
             answer = fault_answer(dialect_of(path), fault)

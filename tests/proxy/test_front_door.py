@@ -11,8 +11,11 @@ import pytest
 
 from pair.bench.echo_engine.settings import EchoModel
 from pair.core.names import Outcome
-from pair.settings import ProxySettings, Settings
+from pair.settings import ProxySettings, QueueSettings, Settings
 from tests.support.house import FAST, chat, house
+
+NO_GRACE = Settings(queue=QueueSettings(start_grace_s=0.0))
+"""What is unknown is refused at once, also by a proxy that has only just started."""
 
 
 async def test_lists_are_merged_over_the_house_with_aliases() -> None:
@@ -60,7 +63,7 @@ async def test_health_snapshot_jobs_and_metrics() -> None:
         async with built.client.get("/metrics") as answer:
             text = await answer.text()
         assert 'pair_tickets_closed_total{outcome="answered"} 1.0' in text
-        assert 'pair_node_phase{node="node-0",phase="ready"} 1.0' in text
+        assert f'{{id="{built.engines[0].url}",node="node-0",phase="ready"}} 1.0' in text
 
 
 Case = tuple[str, bytes, int, str, str]
@@ -80,7 +83,7 @@ BAD: list[Case] = [
 async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
     path: str, body: bytes, status: int, code: str, words: str
 ) -> None:
-    async with house(FAST) as built:
+    async with house(FAST, settings=NO_GRACE) as built:
         headers = {"content-type": "application/json"}
         async with built.client.post(path, data=body, headers=headers) as answer:
             assert answer.status == status
@@ -92,7 +95,7 @@ async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
 
 
 async def test_an_unknown_model_is_refused_in_every_dialect() -> None:
-    async with house(FAST) as built:
+    async with house(FAST, settings=NO_GRACE) as built:
 
         async def refused(path: str) -> Any:
             async with built.client.post(path, json={"model": "gpt-9", "messages": []}) as answer:
@@ -104,6 +107,37 @@ async def test_an_unknown_model_is_refused_in_every_dialect() -> None:
         assert (anthropic["type"], anthropic["error"]["type"]) == ("error", "not_found_error")
         assert "echo" in (await refused("/api/chat"))["error"]
         assert built.snapshot().closed[Outcome.REFUSED] == 3
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/api/chat", "/healthz"])
+async def test_a_request_that_came_through_a_node_is_a_loop(path: str) -> None:
+    async with house(FAST) as built:
+        headers = {"x-pair-via": "some-node"}
+        async with built.client.post(path, json=chat(), headers=headers) as answer:
+            assert answer.status == 508
+            error = (await answer.json())["error"]
+        assert "list of engines" in (error if isinstance(error, str) else error["message"])
+        assert built.snapshot().opened == 0
+        assert (await built.send(chat())).status == 200
+
+
+async def test_a_path_that_does_not_exist_is_not_repeated_at_length() -> None:
+    async with house() as built:
+        async with built.client.get("/" + "x" * 8000) as answer:
+            assert answer.status == 404
+            assert len(await answer.read()) < 1000
+        async with built.client.get("/pair/v1/" + "x" * 8000) as answer:
+            assert answer.status == 404
+            body = await answer.read()
+        assert len(body) < 1000
+        assert json.loads(body)["error"]["code"] == "no_such_path"
+
+
+async def test_a_refusal_carries_the_clients_own_request_id() -> None:
+    async with house(FAST, settings=NO_GRACE) as built:
+        reply = await built.send(chat("gpt-9"), x_request_id="mine")
+        assert (reply.status, reply.headers["x-request-id"]) == (404, "mine")
+        assert (await built.send(chat("gpt-9"))).headers["x-request-id"]
 
 
 async def test_a_body_above_the_limit_is_refused_before_it_is_sent() -> None:
@@ -149,8 +183,7 @@ async def test_an_engine_that_answers_nonsense_is_a_warning_and_the_proxy_lives_
 
 
 async def test_with_no_node_at_all_the_error_says_how_to_start_one() -> None:
-    settings = replace(Settings(), queue=replace(Settings().queue, start_grace_s=0.0))
-    async with house(settings=settings) as built:
+    async with house(settings=NO_GRACE) as built:
         reply = await built.send(chat())
         assert reply.status == 503
         assert "pair node" in reply.json["error"]["message"]
