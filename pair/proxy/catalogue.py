@@ -4,24 +4,20 @@ can delay the answer.
 
 from __future__ import annotations
 
-from pair.core.names import ModelName, Phase
+from pair.core.names import ModelName
 from pair.core.scheduler import Scheduler
 from pair.wire.model_lists import ListedModel
 
-_SHOWN_PHASES = frozenset({Phase.READY, Phase.LOADING, Phase.SUSPECT})
-"""A model of a lost or leaving node is not offered; one that is coming, or in doubt for a moment,
-is.
-"""
-
 
 def listed_models(scheduler: Scheduler) -> list[ListedModel]:
-    """Every name that a client may use now, in order."""
-    nodes = scheduler.membership.nodes
+    """Every name that a client may use now, in order: those for which a ticket would wait. A model
+    that is coming, or whose node is in doubt for a moment, is offered; one of a lost or leaving
+    node, or of an engine that is down or wants a key, is not.
+    """
+    fleet = scheduler.fleet
     listed = []
-    for name in sorted(scheduler.fleet.names()):
-        shown = [
-            r for r in scheduler.fleet.holders(name) if nodes[r.id.node].phase in _SHOWN_PHASES
-        ]
+    for name in sorted(fleet.names()):
+        shown = [replica for replica in fleet.holders(name) if fleet.hopeful(replica)]
         if shown:
             windows = [
                 r.report.context_tokens for r in shown if r.report.context_tokens is not None
@@ -38,5 +34,5 @@ def listed_models(scheduler: Scheduler) -> list[ListedModel]:
 
 
 def _own_name(name: ModelName, models: list[ModelName]) -> ModelName:
-    """`name` itself if any node calls the model so; else what the first node calls it."""
+    """`name` itself if any node calls the model so; else the first of what nodes call it."""
     return name if name in models else min(models)
