@@ -43,16 +43,19 @@ class SchedulerCollector(Collector):
         phases = GaugeMetricFamily(
             "pair_node_phase",
             "1 for the phase that a node is in, else 0.",
-            labels=["node", "phase"],
+            labels=["node", "id", "phase"],
         )
         for node in snapshot.nodes:
             for phase in Phase:
-                phases.add_metric([node.name, phase.value], 1.0 if node.phase is phase else 0.0)
+                phases.add_metric(
+                    [node.name, node.id, phase.value], 1.0 if node.phase is phase else 0.0
+                )
         yield phases
 
 
 def _replica_families(snapshot: Snapshot) -> Iterable[Metric]:
-    labels = ["node", "engine", "model"]
+    # With the id, because two nodes may have one name, and no two samples the same labels.
+    labels = ["node", "id", "engine", "model"]
     slots = GaugeMetricFamily(
         "pair_slots", "Requests that a replica takes at a time.", labels=labels
     )
@@ -62,7 +65,7 @@ def _replica_families(snapshot: Snapshot) -> Iterable[Metric]:
     failed = CounterMetricFamily("pair_failed", "Attempts that failed on a replica.", labels=labels)
     for node in snapshot.nodes:
         for replica in node.replicas:
-            values = [node.name, replica.engine, replica.model]
+            values = [node.name, node.id, replica.engine, replica.model]
             slots.add_metric(values, replica.slots)
             in_flight.add_metric(values, replica.in_flight)
             foreign.add_metric(values, replica.foreign)
