@@ -10,8 +10,13 @@ import threading
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("tests.support")
+
+# A random example's time says something of the machine and nothing of the code: no limits on it.
+settings.register_profile("pair", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pair")
 
 # pytest lifts its own limit (`faulthandler_timeout`) when a test fails, so that a failed test whose
 # task ignores cancellation would hang for good in the teardown of its loop.

@@ -108,7 +108,7 @@ MACHINES = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(CALLS, min_size=1, max_size=20), st.lists(MACHINES, min_size=1, max_size=4))
 def test_no_run_ends_before_the_bound(calls: list[PlannedCall], machines: list[Machine]) -> None:
     named = [

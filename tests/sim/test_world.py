@@ -85,7 +85,7 @@ def test_100_calls_in_one_instant_spread_evenly_over_4_nodes() -> None:
     assert ends_s(world) == pytest.approx(50.0)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     slots=st.lists(st.integers(1, 4), min_size=1, max_size=6),
     outputs=st.lists(st.integers(1, 400), min_size=1, max_size=40),
@@ -103,7 +103,7 @@ def test_i9_a_burst_on_equal_slots_ends_between_the_floor_and_graham_s_ceiling(
     assert ends_s(world) <= graham_ceiling_s(total_s, longest_s, count) + 1e-6, "I9"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
     slots=st.lists(st.integers(1, 3), min_size=1, max_size=4),
