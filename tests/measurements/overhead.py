@@ -262,7 +262,8 @@ def main() -> None:
         print(json.dumps(result, indent=1))
         return
     print(
-        "| arm | connections | requests/s min / median / max | p50 us | p99 us | added p50 us | rate / nginx |"
+        "| arm | connections | requests/s min / median / max | p50 us | p99 us "
+        "| added p50 us | rate / nginx |"
     )
     print("|---|---|---|---|---|---|---|")
     for row in result["rows"]:  # type: ignore[attr-defined]
