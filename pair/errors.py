@@ -1,8 +1,8 @@
 """What `pair` raises on purpose, with the blame in the type.
 
-Kept apart from everything else because every layer raises these and the command line turns them into
-one readable sentence each. A foreign exception (aiohttp's, zeroconf's, the operating system's) is mapped to one of
-these at exactly one seam and never travels further.
+Kept apart from everything else because every layer raises these and the command line turns them
+into one readable sentence each. A foreign exception (aiohttp's, zeroconf's, the operating system's)
+is mapped to one of these at exactly one seam and never travels further.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ class PairError(Exception):
 
 
 class BookkeepingError(PairError):
-    """Our fault: the scheduler's books would no longer add up. Never caught, always a bug report."""
+    """Our fault: the scheduler's books would no longer add up. Never caught, always a bug
+    report.
+    """
 
 
 class SettingsError(PairError):
@@ -21,11 +23,15 @@ class SettingsError(PairError):
 
 
 class UnusableAddress(PairError):
-    """The address to listen on or connect to is not one, or is in use, not ours or not allowed; the text names it."""
+    """The address to listen on or connect to is not one, or is in use, not ours or not allowed;
+    the text names it.
+    """
 
 
 class NodeFault(PairError):
-    """A node or its engine did not do what it should; another replica may still serve the ticket."""
+    """A node or its engine did not do what it should; another replica may still serve the
+    ticket.
+    """
 
 
 class UnreachableNode(NodeFault):
@@ -55,7 +61,9 @@ class SilentNode(NodeFault):
 
 
 class NoMulticast(PairError):
-    """This machine's network does not carry mDNS now. Tried again until it does, so nobody fails of it."""
+    """This machine's network does not carry mDNS now. Tried again until it does, so nobody fails
+    of it.
+    """
 
 
 class RequestFault(PairError):
