@@ -20,6 +20,11 @@ UNEQUAL_CALLS = 1.5
 "equal calls".
 """
 
+UNEQUAL_OUTPUTS = 1.25
+"""The same for output tokens, where all are known: they tell equal calls from equal times, which a
+machine busy with other things stretches.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
@@ -85,8 +90,9 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
             f"at most {job.width} calls were open at once,"
             f" so only {usable} of {slots} slots could be used"
         )
-    lanes = _lanes(shares, median(times), usable)
     even = _equal_calls(answered)
+    alike = even and _overlap(answered)
+    lanes = _lanes(shares, median(times), usable, alike=alike)
     if not even:
         notes.append(
             "calls differ in length,"
@@ -132,15 +138,21 @@ def _shares(job: Job, answered: list[Call]) -> tuple[NodeShare, ...]:
     return tuple(shares)
 
 
-def _lanes(shares: tuple[NodeShare, ...], typical_s: float, usable: int) -> dict[NodeId, Lane]:
+def _lanes(
+    shares: tuple[NodeShare, ...], typical_s: float, usable: int, *, alike: bool
+) -> dict[NodeId, Lane]:
     """The nodes as the theory sees them, fastest first, with no more slots in all than the job
     could use.
 
     A node that answered nothing is taken for a typical one: it was there, and the limit must not be
-    flattered by leaving it out.
+    flattered by leaving it out. With `alike` all count as equally fast.
     """
     order = sorted(shares, key=lambda share: share.service_s or typical_s)
-    even = levelled([Lane(share.slots, share.service_s or typical_s) for share in order])
+    given = [Lane(share.slots, share.service_s or typical_s) for share in order]
+    even = levelled(given)
+    if alike:
+        mean_s = sum(lane.call_s for lane in given) / len(given)
+        even = [Lane(lane.slots, mean_s) for lane in given]
     lanes: dict[NodeId, Lane] = {}
     for share, lane in zip(order, even, strict=True):
         slots = min(lane.slots, usable)
@@ -150,11 +162,29 @@ def _lanes(shares: tuple[NodeShare, ...], typical_s: float, usable: int) -> dict
     return lanes
 
 
-def _equal_calls(answered: list[Call]) -> bool:
+def _overlap(answered: list[Call]) -> bool:
+    """Whether the nodes cannot be told apart by their calls' times: each was at its best as fast as
+    every other at its worst. A few calls on a busy machine differ by more than two equal nodes do,
+    and a limit reckoned from that noise would be noise.
+    """
+    times = _times_by_node(answered).values()
+    return max(map(min, times)) <= min(map(max, times))
+
+
+def _times_by_node(answered: list[Call]) -> dict[NodeId | None, list[float]]:
     by_node: dict[NodeId | None, list[float]] = {}
     for call in answered:
         by_node.setdefault(call.node, []).append(call.service_s or 0.0)
-    return all(max(times) <= UNEQUAL_CALLS * min(times) for times in by_node.values())
+    return by_node
+
+
+def _equal_calls(answered: list[Call]) -> bool:
+    outputs = [call.usage.output_tokens for call in answered]
+    known = [tokens for tokens in outputs if tokens]
+    if len(known) == len(answered):
+        return max(known) <= UNEQUAL_OUTPUTS * min(known)
+    by_node = _times_by_node(answered).values()
+    return all(max(times) <= UNEQUAL_CALLS * min(times) for times in by_node)
 
 
 def _work_s(answered: list[Call], lanes: dict[NodeId, Lane], lane: Lane) -> tuple[float, float]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from pair.core.events import Usage
 from pair.core.job_reports import JobReport, job_report
 from pair.core.jobs import Call, Job
 from pair.core.names import JobId, ModelName, NodeId, Outcome, TicketId
@@ -166,3 +167,25 @@ def test_noise_between_equal_nodes_does_not_make_waves_of_one() -> None:
     ran = [(node, start, end if node == "a" else end * 1.03) for node, start, end in CLASSIC]
     report = job_report(a_job(ran, {"a": 1, "b": 1, "c": 1}), None, 9.0)
     assert report.limit == pytest.approx(2.5)
+
+
+NOISY: list[Ran] = [("a", 0, 1.4), ("b", 0, 0.8), ("b", 0.8, 2.2), ("a", 1.4, 2.4), ("b", 2.2, 3.1)]
+"""Five equal calls on two equal nodes of a busy machine, as once measured."""
+
+
+def test_equal_outputs_make_equal_calls_however_the_machine_stretched_them() -> None:
+    job = a_job(NOISY, {"a": 1, "b": 1})
+    assert "differ in length" in job_report(job, None, 9.0).note
+    for call in job.calls.values():
+        call.usage = Usage(output_tokens=36)
+    report = job_report(job, None, 9.0)
+    assert report.note == ""
+    assert report.waves == 3
+    assert report.limit == pytest.approx(5 / 3)
+
+
+def test_nodes_whose_times_do_not_overlap_are_unequal() -> None:
+    ran: list[Ran] = [("a", 0, 1), ("a", 1, 2.1), ("b", 0, 1.3), ("b", 1.3, 2.6)]
+    report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 9.0)
+    # 4 calls of 1.05 s on a alone; together at least 2.6 s, for b's second call ends no sooner.
+    assert report.limit == pytest.approx(4 * 1.05 / 2.6)
