@@ -60,6 +60,8 @@ class Links:
 
     def worked(self, node_id: NodeId, url: str) -> None:
         """The node has answered there."""
+        if len(self._worked) > len(self._nodes):
+            self._tidy()
         self._worked[node_id] = url
 
     def last_byte_at(self, node_id: NodeId) -> float | None:

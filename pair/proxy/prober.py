@@ -19,13 +19,11 @@ import aiohttp
 
 from pair.core.decisions import Probe
 from pair.core.events import Event, NodeIdentified, NodeReported, ProbeMissed
-from pair.core.membership import Node
-from pair.core.names import NodeId
 from pair.core.reports import NodeReport
 from pair.errors import GarbledAnswer, NodeFault, SilentNode, UnreachableNode
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.links import Links
-from pair.wire.node_report import decode_report
+from pair.wire.node_report import REPORT_PATH, decode_report
 
 logger = logging.getLogger(__name__)
 
@@ -45,17 +43,19 @@ class NotPair(NodeFault):
     """Something answers there, but not a `pair` node."""
 
 
+class AnotherNode(NodeFault):
+    """The address has become another node's, so nothing that comes from there is of this one."""
+
+
 class Prober:
     """One task a probe, all in one group, each bounded by the probe's limit."""
 
     def __init__(
         self,
         links: Links,
-        node: Callable[[NodeId], Node | None],
         bare: BareEngines,
     ) -> None:
         self._links = links
-        self._node = node
         self._bare = bare
         self._feed: Callable[[Event], None] = _not_open
         self._tasks = asyncio.TaskGroup()
@@ -113,10 +113,11 @@ class Prober:
         try:
             report = await self._ask_node(probe)
         except NodeFault as fault:
+            another = isinstance(fault, AnotherNode)
             event = ProbeMissed(
                 probe.node,
                 connected=not isinstance(fault, UnreachableNode),
-                last_byte_at=self._links.last_byte_at(probe.node),
+                last_byte_at=None if another else self._links.last_byte_at(probe.node),
                 detail=str(fault),
             )
             self._feed(event)
@@ -140,39 +141,56 @@ class Prober:
             raise UnreachableNode("it has no address")
         if not probe.fresh:
             urls = urls[:1]
+        reports: list[tuple[str, NodeReport]] = []
         faults: list[NodeFault] = []
-        asks = [self._tasks.create_task(self._ask(probe, url)) for url in urls]
-        try:
-            for ask in asyncio.as_completed(asks):
-                answer = await ask
-                if isinstance(answer, tuple):
-                    url, report = answer
-                    self._links.worked(report.node, url)
-                    return report
-                faults.append(answer)
-        finally:
-            for ask in asks:
-                ask.cancel()
-        # One that connected says more than one that did not.
-        raise min(faults, key=lambda fault: isinstance(fault, UnreachableNode))
+        asks: list[asyncio.Task[None]] = []
 
-    async def _ask(self, probe: Probe, url: str) -> tuple[str, NodeReport] | NodeFault:
-        node = self._node(probe.node)
+        async def ask(place: int) -> None:
+            try:
+                report = await self._report_at(probe, urls[place])
+            except NodeFault as fault:
+                faults.append(fault)
+                return
+            reports.append((urls[place], report))
+            for other in asks:
+                if other is not asks[place]:
+                    other.cancel()
+
+        # A group of its own: what goes wrong in here ends this probe and nothing else.
+        async with asyncio.TaskGroup() as tasks:
+            asks += [tasks.create_task(ask(place)) for place in range(len(urls))]
+        if not reports:
+            # One that connected says more than one that did not.
+            raise min(faults, key=lambda fault: isinstance(fault, UnreachableNode))
+        url, report = reports[0]
+        self._links.worked(report.node, url)
+        return report
+
+    async def _report_at(self, probe: Probe, url: str) -> NodeReport:
+        """The report of this node at this address.
+
+        Only what the user named by its URL, and what has not said yet that it is more than that,
+        may be a bare engine: a `pair` node that fails to report for a moment still passes its
+        engine's own paths on, and would be taken for that engine.
+
+        Raises:
+            NodeFault: there is none.
+        """
         session = self._sessions[probe.fresh]
-        try:
-            if self._bare.knows(url):
-                return url, await self._bare.report(session, url, probe.limit_s)
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + probe.limit_s
+        by_url = probe.node == url
+        if not by_url or not self._bare.knows(url):
             try:
                 report = await self._pair_report(session, url, probe.limit_s)
-            except NotPair as fault:
-                if node is None or not node.fixed:
-                    return fault
-                return url, await self._bare.report(session, url, probe.limit_s)
-        except NodeFault as fault:
-            return fault
-        if report.node != probe.node and (node is None or node.id != url):
-            return GarbledAnswer(f"another node ({report.name}) answers at {url}")
-        return url, report
+            except NotPair:
+                if not by_url:
+                    raise
+            else:
+                if report.node != probe.node and not by_url:
+                    raise AnotherNode(f"another node ({report.name}) answers at {url}")
+                return report
+        return await self._bare.report(session, url, max(0.0, ends_at - loop.time()))
 
     async def _pair_report(
         self, session: aiohttp.ClientSession, url: str, limit_s: float
@@ -186,13 +204,13 @@ class Prober:
         timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=limit_s * _CONNECT_SHARE)
         try:
             async with session.get(
-                f"{url}/pair/v1/report", timeout=timeout, allow_redirects=False
+                f"{url}{REPORT_PATH}", timeout=timeout, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
                     raise NotPair(f"{url} answers, but not as a pair node (status {answer.status})")
-                body = await answer.content.read(REPORT_LIMIT_BYTES + 1)
-                while chunk := await answer.content.read(REPORT_LIMIT_BYTES + 1):
-                    body += chunk
+                body = bytearray()
+                async for piece in answer.content.iter_any():
+                    body += piece
                     if len(body) > REPORT_LIMIT_BYTES:
                         raise GarbledAnswer(f"the report of {url} is too long")
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as fault:
@@ -201,7 +219,7 @@ class Prober:
             raise SilentNode(f"no answer from {url} within {limit_s:g} s") from fault
         except (aiohttp.ClientError, OSError) as fault:
             raise GarbledAnswer(f"{url} gave no usable answer: {_words(fault)}") from fault
-        return decode_report(body)
+        return decode_report(bytes(body))
 
 
 def _words(fault: Exception) -> str:

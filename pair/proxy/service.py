@@ -77,7 +77,6 @@ class Proxy:
         scheduler = Scheduler(
             settings.limits(), strategy_named(settings.proxy.strategy), loop.time()
         )
-        known = scheduler.membership.nodes.get
         upstream_limits = UpstreamLimits(
             connect_limit_s=settings.relay.connect_limit_s,
             head_limit_bytes=settings.relay.head_limit_bytes,
@@ -87,7 +86,7 @@ class Proxy:
         links = Links(upstream_limits, scheduler.membership.nodes)
         stack.callback(links.close)
         bare = BareEngines({base_url(node.url): node.slots for node in settings.nodes})
-        prober = Prober(links, known, bare)
+        prober = Prober(links, bare)
         dispatcher = self._dispatcher = Dispatcher(scheduler, loop, prober.probe)
         stack.callback(dispatcher.stop)
         await stack.enter_async_context(prober.open(dispatcher.feed))

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 import uvloop
 
-_ON_BOTH_LOOPS = ("test_attempt.py", "test_dispatcher.py", "test_prober.py")
+_ON_BOTH_LOOPS = (
+    "test_attempt.py",
+    "test_dispatcher.py",
+    "test_prober.py::test_of_a_dead_and_a_live_address",
+    "test_prober.py::test_the_end",
+    "test_service.py::test_a_stopping_proxy",
+)
 
 
 def pytest_asyncio_loop_factories(
@@ -19,7 +25,7 @@ def pytest_asyncio_loop_factories(
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """What users have on Linux and macOS is uvloop, elsewhere asyncio's own."""
     loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
-    if item.path.name in _ON_BOTH_LOOPS:
+    if any(name in item.nodeid for name in _ON_BOTH_LOOPS):
         loops["uvloop"] = uvloop.new_event_loop
     return loops
 

@@ -21,6 +21,9 @@ BOUND_S = 10.0
 
 MODELS = "/v1/models"
 
+SILENCE = b""
+"""A page that is never answered."""
+
 
 def page(body: bytes, status: int = 200, *headers: str) -> bytes:
     """A small whole answer after which the connection ends."""
@@ -144,7 +147,10 @@ class RawEngine:
         head, body = await wire.request()
         method, target, _ = head.split(b" ", 2)
         if method == b"GET":
-            await wire.send(self.pages.get(target.decode(), page(b"", 404)))
+            answer = self.pages.get(target.decode(), page(b"", 404))
+            if answer is SILENCE:
+                await wire.ended()
+            await wire.send(answer)
             await wire.close()
             return
         call = Call(wire, head, body)

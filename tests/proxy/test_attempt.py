@@ -199,7 +199,7 @@ async def test_lost_in_the_middle_of_an_answer_that_is_no_stream() -> None:
         await assert_clean(pair.built, failed=1)
 
 
-@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("turns", range(5))
 @pytest.mark.parametrize("stream", [True, False])
 async def test_lost_in_the_very_turn_of_the_answer(turns: int, stream: bool) -> None:
     """The whole answer and the loss meet in every order; the client gets one or the other."""
@@ -231,7 +231,7 @@ async def test_lost_in_the_very_turn_of_the_answer(turns: int, stream: bool) -> 
         await assert_clean(pair.built, answered=1)
 
 
-@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("turns", range(3))
 @pytest.mark.parametrize("stream", [True, False])
 async def test_lost_in_the_very_turn_of_the_first_content_byte(turns: int, stream: bool) -> None:
     """The head is known and its body is being waited for."""
