@@ -13,9 +13,10 @@ from enum import Enum, auto
 from typing import cast
 
 from pair.errors import RequestFault
+from pair.relay.addresses import TcpAddress
 from pair.relay.exchange import Exchange
 from pair.relay.frontage import Frontage
-from pair.relay.heads import RequestHead
+from pair.relay.heads import REASONS, RequestHead
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
 from pair.relay.sockets import reset, tune
@@ -70,7 +71,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         tune(self._transport)
         name = transport.get_extra_info("peername")
-        self._client = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
+        self._client = str(TcpAddress(*name[:2])) if isinstance(name, tuple) else "local"
         front.joined(self)
         if front.draining:
             self._close()
@@ -218,7 +219,7 @@ class ClientConnection(asyncio.Protocol):
 
     def write(self, piece: bytes) -> None:
         """To the client, now; into nothing once the client has left."""
-        if self._stage is not _Stage.CLOSED:
+        if self._stage is not _Stage.CLOSED and not self._transport.is_closing():
             self._written_bytes += len(piece)
             self._transport.write(piece)
 
@@ -264,8 +265,9 @@ class ClientConnection(asyncio.Protocol):
         """An answer to what is no request, and the last one."""
         text = sentence.encode() + b"\n"
         self.write(
-            b"HTTP/1.1 %d \r\nContent-Type: text/plain; charset=utf-8\r\n"
-            b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(text), text)
+            b"HTTP/1.1 %d %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
+            % (status, REASONS[status], len(text), text)
         )
         self._linger()
 

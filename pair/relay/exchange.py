@@ -6,18 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from http import HTTPStatus
 from typing import Protocol
 
 from pair.errors import BookkeepingError
-from pair.relay.heads import AnswerHead, Header, RequestHead, answer_bytes, trailer_bytes
+from pair.relay.heads import (
+    REASONS,
+    AnswerHead,
+    Header,
+    RequestHead,
+    answer_bytes,
+    trailer_bytes,
+)
 from pair.relay.request_body import RequestBody
 
 # An unread rest of a request that is taken and thrown away so that the connection can be kept; a
 # longer one costs more than a new connection.
 DISCARDED_REST_BYTES = 64 * 1024
-
-_REASONS = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 
 
 class Wire(Protocol):
@@ -119,7 +123,7 @@ class Exchange:
         """A whole answer of our own; length and connection headers are added."""
         head = AnswerHead(
             status=status,
-            reason=_REASONS.get(status, b""),
+            reason=REASONS.get(status, b""),
             minor_version=1,
             headers=[*headers, (b"Content-Length", b"%d" % len(body))],
             named={},

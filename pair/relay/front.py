@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -41,13 +42,20 @@ class Front:
     """
 
     def __init__(self, serve: Serve, limits: FrontLimits) -> None:
+        self._limits = limits
         self._frontage = Frontage(serve, limits)
-        self._listening: list[asyncio.AbstractServer] = []
+        self._listening: list[asyncio.Server] = []
+        self._paths: list[Path] = []
 
     @property
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._frontage.connections)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much of the budget for request bodies is taken."""
+        return self._limits.buffered_limit_bytes - self._frontage.budget.free_bytes
 
     async def __aenter__(self) -> Self:
         await self._frontage.tasks.__aenter__()
@@ -84,6 +92,7 @@ class Front:
             raise UnusableAddress(f"cannot listen on {where}: {why}") from error
         self._listening.append(listening)
         if isinstance(where, UnixAddress):
+            self._paths.append(Path(where.path))
             return where.path
         return str(TcpAddress(where.name, listening.sockets[0].getsockname()[1]))
 
@@ -92,7 +101,6 @@ class Front:
         cancel them.
         """
         self._stop_accepting()
-        self._frontage.draining = True
         for connection in tuple(self._frontage.connections):
             connection.wind_up()
         if not await self._closed(limit_s):
@@ -111,9 +119,13 @@ class Front:
         return ClientConnection(self._frontage)
 
     def _stop_accepting(self) -> None:
+        self._frontage.draining = True
         for listening in self._listening:
             listening.close()
         self._listening.clear()
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+        self._paths.clear()
 
     def _stop_connections(self) -> None:
         for connection in tuple(self._frontage.connections):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from http import HTTPStatus
 
 Header = tuple[bytes, bytes]
 
@@ -25,6 +26,11 @@ _ANSWER_STOPS_BY_PREFIX = b"proxy-"
 
 # Clients and engines say the same few names again and again; others make it slower, not larger.
 _NAMES_REMEMBERED = 512
+
+# As many as the largest length has that llhttp takes (64 bits).
+_LENGTH_DIGITS = 20
+
+REASONS = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 
 _NOTHING: frozenset[bytes] = frozenset()
 _PLAIN_CONNECTION = frozenset({b"keep-alive", b"Keep-Alive", b"close"})
@@ -91,14 +97,25 @@ class AnswerHead:
 
 def first_values(headers: Sequence[Header]) -> dict[bytes, bytes]:
     """The field `named` of a head."""
-    named: dict[bytes, bytes] = {}
-    for name, value in headers:
-        lower = name.lower()
-        if lower not in named:
-            named[lower] = value.rstrip()
-        elif lower == b"connection":
-            named[lower] += b"," + value
+    named = {name.lower(): value.rstrip() for name, value in reversed(headers)}
+    if len(named) < len(headers) and b"connection" in named:
+        values = [value for name, value in headers if name.lower() == b"connection"]
+        named[b"connection"] = b",".join(values)
     return named
+
+
+def length_of(named: dict[bytes, bytes]) -> int | None:
+    """The content length in a head that llhttp has accepted, None without one.
+
+    Raises:
+        ValueError: more leading zeros than anybody needs; llhttp takes any number of them.
+    """
+    value = named.get(b"content-length")
+    if value is None:
+        return None
+    if len(value) > _LENGTH_DIGITS:
+        raise ValueError(f"a content length of {len(value)} digits")
+    return int(value)
 
 
 def request_bytes(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from pair.errors import RequestFault
-from pair.relay.heads import Header, RequestHead, first_values
+from pair.relay.heads import Header, RequestHead, first_values, length_of
 
 _EMPTY_LINE = b"\r\n\r\n"
 
@@ -201,7 +201,10 @@ def _checked(
         raise _bad("it has two `Host` headers")
     if version == "1.1" and b"host" not in named:
         raise _bad("it has no `Host`")
-    length = named.get(b"content-length")
+    try:
+        content_length = length_of(named)
+    except ValueError as error:
+        raise _bad(f"it has {error}") from error
     return RequestHead(
         method=method,
         target=_origin_form(method, target, named),
@@ -209,7 +212,7 @@ def _checked(
         headers=headers,
         named=named,
         keep_alive=keep_alive,
-        content_length=None if length is None else int(length),
+        content_length=content_length,
         chunked=transfer is not None,
         expects_continue=version == "1.1" and named.get(b"expect", b"").lower() == b"100-continue",
         upgrade=upgrade,

@@ -14,7 +14,7 @@ from typing import Protocol
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from pair.errors import GarbledAnswer, LostUpstream, NodeFault
-from pair.relay.heads import AnswerHead, Header, first_values
+from pair.relay.heads import AnswerHead, Header, first_values, length_of
 
 # Of a body, taken while nobody has said where it goes; beyond it the upstream is paused.
 READ_AHEAD_BYTES = 64 * 1024
@@ -208,7 +208,11 @@ class UpstreamAnswer:
             return
         named = first_values(self._headers)
         transfer = named.get(b"transfer-encoding")
-        length = named.get(b"content-length")
+        try:
+            content_length = length_of(named)
+        except ValueError as error:
+            self._garbled(str(error))
+            return
         if status < 100 or (transfer is not None and transfer.lower() != b"chunked"):
             self._garbled(f"status {status}, transfer encoding {transfer!r}")
             return
@@ -220,7 +224,7 @@ class UpstreamAnswer:
             minor_version=int(parser.get_http_version()[-1]),
             headers=self._headers,
             named=named,
-            content_length=None if length is None else int(length),
+            content_length=content_length,
             chunked=transfer is not None,
             keep_alive=parser.should_keep_alive(),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,14 @@ from pair.errors import UnusableAddress
 from pair.relay.exchange import Exchange, plain_answer
 from pair.relay.front import Front
 from tests.relay.relays import FRONT_LIMITS
-from tests.relay.wires import client, within
+from tests.relay.wires import client, eventually, within
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def names_in(folder: Path) -> list[str]:
+    """What is in there."""
+    return [path.name for path in folder.iterdir()]
 
 
 async def hello(exchange: Exchange) -> None:
@@ -41,6 +46,7 @@ async def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
         async with client(path) as wire:
             await wire.send(GET)
             assert (await wire.answer()).body == b"hello local\n"
+    assert names_in(tmp_path) == []
 
 
 async def test_an_address_in_use_is_named() -> None:
@@ -150,3 +156,31 @@ async def test_leaving_ends_everything_at_once() -> None:
         assert {ended.get_nowait(), ended.get_nowait()} == {b"/", b"/after"}
         await wire.ended()
         await other.ended()
+
+
+@pytest.mark.parametrize("drain_s", [None, 0.02, 5.0])
+async def test_ending_under_load_is_quiet(drain_s: float | None) -> None:
+    """New requests and connections keep arriving while it ends; nothing of that is an error."""
+    answered = 0
+
+    async def hammer(address: str) -> None:
+        nonlocal answered
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                async with client(address) as wire:
+                    for _ in range(5):
+                        await wire.send(GET * 3)
+                        for _ in range(3):
+                            await wire.answer()
+                            answered += 1
+
+    async with asyncio.TaskGroup() as tasks:
+        async with Front(hello, FRONT_LIMITS) as front:
+            address = await front.open("127.0.0.1:0")
+            for _ in range(20):
+                tasks.create_task(hammer(address))
+            await eventually(lambda: answered > 200)
+            if drain_s is not None:
+                await front.drain(drain_s)
+        # What was accepted in the very last moment is on its way out.
+        await eventually(lambda: front.connections == 0)

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import re
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.relay.relays import front_limits, relay, upstream_limits
-from tests.relay.wires import Upstream, Wire, client, eventually, upstream, within
+from tests.relay.wires import Upstream, Wire, chunked, client, eventually, upstream, within
 
 PART = st.sampled_from(
     [
@@ -93,18 +96,76 @@ async def _talk(requests: list[bytes], answers: list[bytes]) -> bytes:
     return came
 
 
+@pytest.mark.parametrize(
+    "loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
 @given(requests=REQUESTS, answers=ANSWERS)
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_any_bytes_on_both_sides_give_valid_answers_or_a_closed_connection(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    loop: Callable[[], asyncio.AbstractEventLoop],
     requests: list[bytes],
     answers: list[bytes],
 ) -> None:
     monkeypatch.setattr("pair.relay.sweep.INTERVAL_S", 0.01)
-    came = asyncio.run(_talk(requests, answers))
+    with asyncio.Runner(loop_factory=loop) as runner:
+        came = runner.run(_talk(requests, answers))
     if came and came != b"<reset>":
         assert _ANSWER_START.match(came), came
     assert not [told for told in caplog.records if told.levelno >= logging.WARNING]
+
+
+async def _unreliable(wire: Wire, told: Upstream) -> None:
+    """An upstream that answers, stalls, cuts or resets, whatever its dice say."""
+    dice = random.Random(told.connections)
+    while True:
+        await wire.request()
+        match dice.randrange(6):
+            case 0:
+                wire.reset()
+                return
+            case 1:
+                await wire.ended()
+                return
+            case 2:
+                await wire.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+                return
+            case 3:
+                await wire.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")
+            case _:
+                await wire.send(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                    b"Transfer-Encoding: chunked\r\n\r\n" + chunked(*[b"data: x\n\n"] * 50)
+                )
+
+
+async def _impatient(address: str, seed: int) -> None:
+    """A client that sends some requests and leaves at any moment."""
+    dice = random.Random(seed)
+    async with client(address) as wire:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+            for _ in range(dice.randrange(1, 5)):
+                body = bytes(dice.randrange(100_000))
+                head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
+                sent = head + body
+                await wire.send(sent[: dice.choice([len(sent), len(sent), dice.randrange(1, 200)])])
+                await within(wire.reader.read(dice.randrange(1, 5000)), dice.random() * 0.05)
+        if dice.random() < 0.5 and not wire.writer.is_closing():
+            wire.reset()
+
+
+async def test_a_storm_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    """Counters, connections and the budget are where they were, and each exchange had one fate."""
+    limits = front_limits(buffered_limit_bytes=300_000)
+    async with upstream(_unreliable) as up, relay(up.address, limits) as bare:
+        for wave in range(10):
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(30):
+                    tasks.create_task(_impatient(bare.address, wave * 100 + number))
+        await eventually(lambda: not bare.serving and not bare.front.connections)
+        assert bare.fates.qsize() == bare.started.qsize() > 300
+        assert bare.front.buffered_bytes == 0
+        assert bare.pool.idle <= 64

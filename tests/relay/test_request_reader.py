@@ -142,6 +142,7 @@ REFUSED = {
     "CL in hex": post("Content-Length: 0x5", body=b"hello"),
     "CL empty": post("Content-Length:", body=b"hello"),
     "CL too large": post("Content-Length: 99999999999999999999", body=b"hello"),
+    "CL with thousands of zeros": post("Content-Length: " + "0" * 2000 + "5", body=b"hello"),
     "TE with space": post("Transfer-Encoding : chunked", body=b"0\r\n\r\n"),
     "TE unknown": post("Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
     "TE identity": post("Transfer-Encoding: identity", body=b"0\r\n\r\n"),

@@ -130,6 +130,7 @@ def test_when_an_answer_without_body_ends_and_whether_the_connection_stays(
         b"HTTP/2.0 200 OK\r\n\r\n"[:5] + b"x",
         b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        OK + b"Content-Length: " + b"0" * 1000 + b"1\r\n\r\nx",
         OK + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         OK + b"Transfer-Encoding: gzip\r\n\r\nx",
