@@ -8,9 +8,10 @@ limits on every answer. Answers come from memory; nothing here asks a node.
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
@@ -23,7 +24,10 @@ from pair.core.jobs import Job
 from pair.core.names import JobId
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import Snapshot, take_snapshot
+from pair.errors import UnusableAddress
 from pair.proxy.metrics import SchedulerCollector
+from pair.wire.dialects import Dialect
+from pair.wire.errors import own_error
 from pair.wire.snapshot_json import VERSION, job_json, snapshot_json
 
 
@@ -35,13 +39,33 @@ class Admin:
         self._scheduler = scheduler
         self._proxy_id = proxy_id
         self._unix_offset_s = 0.0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._runner: web.AppRunner | None = None
+        self._stack = AsyncExitStack()
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(SchedulerCollector(self._snapshot))
 
     async def __aenter__(self) -> Self:
+        """Listen; raises UnusableAddress where that is not possible."""
         self._unix_offset_s = time.time() - asyncio.get_running_loop().time()
+        async with AsyncExitStack() as stack:
+            runner = self._runner()
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            try:
+                # A folder of its own: nobody else on this machine may look into it.
+                folder = stack.enter_context(
+                    TemporaryDirectory(prefix="pair-", ignore_cleanup_errors=True)
+                )
+                self.address = str(Path(folder) / "admin.sock")
+                await web.UnixSite(runner, self.address).start()
+            except OSError as error:
+                raise UnusableAddress(
+                    f"cannot make the private socket for pair's own pages: {error}; "
+                    "set TMPDIR to a folder with a short name that can be written to"
+                ) from error
+            self._stack = stack.pop_all()
+        return self
+
+    def _runner(self) -> web.AppRunner:
         app = web.Application(client_max_size=64 * 1024)
         app.add_routes(
             [
@@ -49,16 +73,10 @@ class Admin:
                 web.get("/pair/v1/jobs", self._get_jobs),
                 web.get("/pair/v1/jobs/{id:.+}", self._get_job),
                 web.get("/metrics", self._get_metrics),
+                web.route("*", "/{path:.*}", self._get_nothing),
             ]
         )
-        self._runner = web.AppRunner(
-            app, handle_signals=False, access_log=None, handler_cancellation=True
-        )
-        await self._runner.setup()
-        self._folder = tempfile.TemporaryDirectory(prefix="pair-", ignore_cleanup_errors=True)
-        self.address = str(Path(self._folder.name) / "admin.sock")
-        await web.UnixSite(self._runner, self.address).start()
-        return self
+        return web.AppRunner(app, handle_signals=False, access_log=None, handler_cancellation=True)
 
     async def __aexit__(
         self,
@@ -66,10 +84,7 @@ class Admin:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-        if self._folder is not None:
-            self._folder.cleanup()
+        await self._stack.__aexit__(kind, error, trace)
 
     def _snapshot(self) -> Snapshot:
         return take_snapshot(self._scheduler, asyncio.get_running_loop().time())
@@ -86,15 +101,7 @@ class Admin:
         job = self._scheduler.desk.jobs.job(JobId(request.match_info["id"]))
         if job is None:
             message = f"there is no job {request.match_info['id']!r}; GET /pair/v1/jobs lists them"
-            body = {
-                "error": {
-                    "message": message,
-                    "type": "not_found",
-                    "code": "no_such_job",
-                    "param": "id",
-                }
-            }
-            return web.json_response(body, status=404)
+            return _missing("no_such_job", message, "id")
         return web.json_response(self._job_json(job, calls=True))
 
     def _job_json(self, job: Job, *, calls: bool) -> dict[str, object]:
@@ -102,7 +109,19 @@ class Admin:
         report = job_report(job, self._scheduler.desk.jobs.baseline_of(job), now)
         return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls)
 
+    async def _get_nothing(self, request: web.Request) -> web.Response:
+        message = (
+            f"there is no {request.method} {request.path[:200]!r}; pair's own pages are "
+            "/pair/v1/snapshot, /pair/v1/jobs, /pair/v1/jobs/ID, /metrics and /healthz, all GET"
+        )
+        return _missing("no_such_path", message, None)
+
     async def _get_metrics(self, _: web.Request) -> web.Response:
         return web.Response(
             body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
+
+
+def _missing(code: str, message: str, param: str | None) -> web.Response:
+    body = own_error(Dialect.OPENAI, 404, code, message, param)
+    return web.Response(status=404, body=body, content_type="application/json")

@@ -287,17 +287,17 @@ async def test_alarms_ring_on_time_again_and_again() -> None:
     interval_s = 0.05
     desk = Desk(Settings(probing=ProbingSettings(interval_s=interval_s)))
     desk.add("a")
-    waits = []
+    late = []
     for _ in range(4):
-        reported_at = desk.dispatcher.scheduler.clock
+        due_at = desk.dispatcher.scheduler.clock + interval_s
         desk.probed.clear()
         async with asyncio.timeout(SOON_S):
             await desk.probed.wait()
-        waits.append(desk.probes[-1][0] - reported_at)
+        late.append(desk.probes[-1][0] - due_at)
         desk.dispatcher.feed(NodeReported(NodeId("a"), report("a")))
     desk.dispatcher.stop()
-    assert min(waits) >= interval_s
-    assert sorted(waits)[1] < interval_s + 0.05, "most of them, on a machine that others use"
+    assert min(late) >= 0
+    assert sorted(late)[1] < 0.05, "most of them, on a machine that others use"
 
 
 async def test_a_nearer_alarm_rings_first_and_the_farther_one_is_not_forgotten() -> None:
@@ -316,10 +316,10 @@ async def test_a_nearer_alarm_rings_first_and_the_farther_one_is_not_forgotten()
         await soon(waiter)
     assert refused.value.refuse.kind is RefusalKind.WAITED_TOO_LONG
     assert not desk.probed.is_set()
-    assert desk.dispatcher.loop.time() - start >= wait_limit_s
+    assert desk.dispatcher.loop.time() >= start + wait_limit_s
     async with asyncio.timeout(SOON_S):
         await desk.probed.wait()
-    assert desk.probes[-1][0] - start >= interval_s
+    assert desk.probes[-1][0] >= start + interval_s
     desk.close(holder)
     desk.close(waiter)
     desk.dispatcher.stop()
