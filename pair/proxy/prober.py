@@ -23,7 +23,7 @@ from pair.core.reports import NodeReport
 from pair.errors import GarbledAnswer, NodeFault, SilentNode, UnreachableNode
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.links import Links
-from pair.wire.node_report import REPORT_PATH, decode_report
+from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
 
 logger = logging.getLogger(__name__)
 
@@ -219,7 +219,13 @@ class Prober:
             raise SilentNode(f"no answer from {url} within {limit_s:g} s") from fault
         except (aiohttp.ClientError, OSError) as fault:
             raise GarbledAnswer(f"{url} gave no usable answer: {_words(fault)}") from fault
-        return decode_report(bytes(body))
+        try:
+            return decode_report(bytes(body))
+        except GarbledAnswer as fault:
+            if means_a_report(bytes(body)):
+                raise
+            # LM Studio, for one, has an answer with status 200 at every path.
+            raise NotPair(str(fault)) from fault
 
 
 def _words(fault: Exception) -> str:

@@ -8,7 +8,7 @@ refused, because a report comes from another machine and feeds tables that must 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -73,7 +73,15 @@ class _Report(Struct, gc=False):
     warnings: Annotated[list[_Text], Meta(max_length=WARNINGS_LIMIT)] = []
 
 
+class _Marks(Struct, gc=False):
+    """What a report of any version has."""
+
+    v: Any
+    node: Any
+
+
 _decoder = msgspec.json.Decoder(_Report)
+_marks_decoder = msgspec.json.Decoder(_Marks)
 _encoder = msgspec.json.Encoder()
 
 
@@ -114,6 +122,17 @@ def decode_report(body: bytes) -> NodeReport:
         replicas=tuple(_from_wire(replica) for replica in report.replicas),
         warnings=tuple(report.warnings),
     )
+
+
+def means_a_report(body: bytes) -> bool:
+    """Whether this is a report at all, of whatever version and however wrong in its fields; some
+    engines say 200 to every path.
+    """
+    try:
+        _marks_decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _one_line(text: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from pair.agent.engine_watch import Pace
 from pair.agent.service import Node
 from pair.bench.echo_engine.engine import EchoEngine
-from pair.bench.echo_engine.settings import EchoSettings
+from pair.bench.echo_engine.settings import EchoSettings, PersonaName
 from pair.core.events import NodeSighted, NodeWithdrawn
 from pair.core.membership import Node as KnownNode
 from pair.core.names import EngineName, ModelName, NodeId, Phase
@@ -276,6 +276,13 @@ async def test_nonsense_for_a_report_is_a_missed_probe_in_words(kind: str) -> No
         assert not node.unreachable
         liar.pages[REPORT_PATH] = own_report("n1")
         await until_serving(built, "n1")
+
+
+@pytest.mark.parametrize("persona", ["llamacpp", "ollama", "lmstudio", "vllm", "sglang", "generic"])
+async def test_an_engine_of_any_kind_that_is_named_by_its_url_serves(persona: PersonaName) -> None:
+    """LM Studio says 200 to every path, that of the report included."""
+    async with house(replace(FAST, persona=persona)) as built:
+        assert (await built.send(chat())).status == 200
 
 
 async def test_a_probe_that_fails_by_our_own_mistake_is_logged_and_missed(

@@ -19,6 +19,7 @@ from pair.wire.node_report import (
     WARNINGS_LIMIT,
     decode_report,
     encode_report,
+    means_a_report,
 )
 
 NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
@@ -133,3 +134,19 @@ def test_a_report_with_too_much_in_it_is_cut_to_what_a_reader_takes() -> None:
     read = decode_report(encode_report(NodeReport(NodeId("id"), "pc", replicas=(one, *rest))))
     assert len(read.replicas) == REPLICAS_LIMIT
     assert len(read.replicas[0].aliases) == ALIASES_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("body", "means_one"),
+    [
+        (form(), True),
+        (form(v=2), True),
+        (form(node=""), True),
+        (b'{"error": "Unexpected endpoint or method."}', False),
+        (b"[" * 100_000, False),
+        (b"Ollama is running", False),
+        (b"", False),
+    ],
+)
+def test_a_wrong_report_is_told_from_what_is_none(body: bytes, means_one: bool) -> None:
+    assert means_a_report(body) is means_one
