@@ -72,6 +72,8 @@ class Target:
             max_retries=retries,
             timeout=ANSWER_LIMIT_S,
             default_headers=dict(headers or {}),
+            # HTTP_PROXY must not capture calls within the house.
+            http_client=openai.DefaultAsyncHttpxClient(trust_env=False),
         )
 
     async def call(self, workload: Workload, number: int, start: float) -> Answer:
@@ -83,6 +85,7 @@ class Target:
         started = time.perf_counter()
         first = None
         events = 0
+        finished = False
         try:
             raw = await self._client.chat.completions.with_raw_response.create(
                 stream=True, **workload.parameters(number)
@@ -92,9 +95,14 @@ class Target:
                 if chunk.choices and chunk.choices[0].delta.content:
                     first = time.perf_counter() if first is None else first
                     events += 1
+                finished = finished or any(choice.finish_reason for choice in chunk.choices)
         except openai.OpenAIError as fault:
-            raise FailedCall(f"call {number} failed: {fault}") from fault
+            raise FailedCall(f"call {number} failed: {_words(fault)}") from fault
+        except ValueError as fault:  # openai lets it through
+            raise FailedCall(f"call {number} failed: an event is no JSON: {fault}") from fault
         done = time.perf_counter()
+        if not finished:
+            raise FailedCall(f"call {number} failed: its stream ended before the answer did")
         node = raw.headers.get("x-pair-node", "")
         content = done if first is None else first
         return Answer(number, node, started - start, content - start, done - start, events)
@@ -102,6 +110,14 @@ class Target:
     async def close(self) -> None:
         """Close its connections."""
         await self._client.close()
+
+
+def _words(fault: openai.OpenAIError) -> str:
+    """What went wrong; of a connection, openai itself says no more than that there was an error."""
+    cause = fault.__cause__
+    if isinstance(fault, openai.APIConnectionError) and cause is not None and str(cause):
+        return f"{str(fault).rstrip('.')}: {cause}"
+    return str(fault)
 
 
 async def run_through(target: Target, workload: Workload, progress: Progress) -> Run:
