@@ -24,6 +24,7 @@ from pair.relay.heads import Header, request_bytes
 from pair.wire.errors import error_event, refusal_answer
 from pair.wire.headers import (
     REQUEST_ID,
+    First,
     Wishes,
     answer_headers,
     choice_headers,
@@ -33,6 +34,11 @@ from pair.wire.headers import (
 from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
+
+
+def request_id(first: First) -> str:
+    """The client's own id for its request, or one made up for it."""
+    return read_request_id(first) or uuid.uuid4().hex
 
 
 class Forward:
@@ -49,7 +55,7 @@ class Forward:
         self._peek = peek
         self._wishes = wishes
         self._body = body
-        self._request_id = read_request_id(exchange.head.first) or uuid.uuid4().hex
+        self._request_id = request_id(exchange.head.first)
         self._attempt: Attempt | None = None
         self._dispatch: Dispatch | None = None
 

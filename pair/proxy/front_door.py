@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pair.errors import NodeFault, RequestFault
 from pair.proxy.catalogue import listed_models
 from pair.proxy.dispatcher import Dispatcher
-from pair.proxy.forward import Forward
+from pair.proxy.forward import Forward, request_id
 from pair.proxy.links import Links
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
@@ -20,7 +20,7 @@ from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import dialect_of, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, model_missing, own_answer
-from pair.wire.headers import VIA, read_wishes
+from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
 from pair.wire.model_lists import ollama_tags, openai_list
 from pair.wire.request_peek import peek
 
@@ -98,7 +98,8 @@ class FrontDoor:
                 )
         except RequestFault as fault:
             answer = fault_answer(dialect_of(path), fault)
-            exchange.answer(answer.status, answer.headers, answer.body)
+            mark = (REQUEST_ID, header_text(request_id(head.first)))
+            exchange.answer(answer.status, (*answer.headers, mark), answer.body)
 
     def _from_memory(self, path: str) -> OwnAnswer | None:
         scheduler = self._dispatcher.scheduler

@@ -137,6 +137,8 @@ async def test_a_refusal_carries_the_clients_own_request_id() -> None:
     async with house(FAST, settings=NO_GRACE) as built:
         reply = await built.send(chat("gpt-9"), x_request_id="mine")
         assert (reply.status, reply.headers["x-request-id"]) == (404, "mine")
+        reply = await built.send({"messages": []}, x_request_id="mine")
+        assert (reply.status, reply.headers["x-request-id"]) == (400, "mine")
         assert (await built.send(chat("gpt-9"))).headers["x-request-id"]
 
 

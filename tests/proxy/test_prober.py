@@ -182,6 +182,16 @@ async def test_a_pair_node_named_by_its_url_is_known_by_its_id() -> None:
         assert known(built)["n1"].phase is Phase.READY
 
 
+async def test_a_pair_node_named_in_two_ways_is_one_node() -> None:
+    async with EchoEngine(FAST) as engine, pair_node(engine) as url:
+        other = url.replace("127.0.0.1", "localhost")
+        async with probing(FixedNode(url), FixedNode(other)) as built:
+            await built.until(lambda: set(known(built)) == {"n1"})
+            await until_serving(built, "n1")
+            assert set(known(built)["n1"].addresses) == {url, other}
+            assert [model.slots for model in built.snapshot().models] == [1]
+
+
 async def test_a_known_node_that_is_then_named_by_its_url_keeps_its_work() -> None:
     async with EchoEngine(STEADY) as engine, pair_node(engine) as url, probing() as built:
         sight(built, "n1", url)
