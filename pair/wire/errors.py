@@ -45,6 +45,7 @@ class _Refusal:
     """How one kind of refusal looks to a client.
 
     Attributes:
+        opening: what is wrong, in general; the core's particulars follow after a colon.
         advice: what the client or its user can do about it.
     """
 
@@ -58,19 +59,19 @@ _REFUSALS = {
     RefusalKind.UNKNOWN_MODEL: _Refusal(
         404,
         MODEL_NOT_FOUND,
-        "No machine here holds this model.",
+        "No machine here holds this model",
         "Ask for one that exists, or load it on a machine; `pair models` lists them.",
     ),
     RefusalKind.UNKNOWN_NODE: _Refusal(
         404,
         "node_not_found",
-        "The machine named in x-pair-node can't serve this.",
+        "The machine named in x-pair-node can't serve this",
         "Name another one (`pair nodes` lists them) or leave the header out.",
     ),
     RefusalKind.NO_NODE: _Refusal(
         503,
         "no_node",
-        "No machine that could answer is there.",
+        "No machine that could answer is there",
         "Start `pair node` on a machine with a model, or name one with --node; "
         "`pair nodes` shows what is known.",
     ),
@@ -79,25 +80,25 @@ _REFUSALS = {
     RefusalKind.QUEUE_FULL: _Refusal(
         429,
         "queue_full",
-        "Too many requests wait already.",
+        "Too many requests wait already",
         "Send fewer at a time, or raise queue.limit.",
     ),
     RefusalKind.WAITED_TOO_LONG: _Refusal(
         503,
         "waited_too_long",
-        "No slot came free within the limit.",
+        "No slot came free within the limit",
         "Try again later, add a machine, or raise queue.wait_limit_s.",
     ),
     RefusalKind.SHUTTING_DOWN: _Refusal(
         503,
         "shutting_down",
-        "pair is being stopped.",
+        "pair is being stopped",
         "Try again when it is up.",
     ),
     RefusalKind.ATTEMPTS_SPENT: _Refusal(
         502,
         "attempts_spent",
-        "Every attempt failed.",
+        "Every attempt failed",
         "`pair nodes` shows the state of the machines; try again once one is ready.",
     ),
 }
@@ -146,7 +147,8 @@ def own_answer(
 def refusal_answer(dialect: Dialect, refuse: Refuse) -> OwnAnswer:
     """The core's refusal as an answer: what is wrong, the particulars, what to do."""
     refusal = _REFUSALS[refuse.kind]
-    message = " ".join(part for part in (refusal.opening, refuse.detail, refusal.advice) if part)
+    particulars = f": {refuse.detail.removesuffix('.')}" if refuse.detail else ""
+    message = f"{refusal.opening}{particulars}. {refusal.advice}"
     return own_answer(
         dialect,
         refusal.status,

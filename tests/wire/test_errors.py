@@ -87,6 +87,19 @@ def test_every_refusal_has_status_code_particulars_and_advice(
     assert dict(answer.headers)[b"content-type"] == b"application/json"
 
 
+def test_a_refusal_reads_as_sentences() -> None:
+    refuse = Refuse(TicketId(1), RefusalKind.QUEUE_FULL, "7 requests wait; try again later")
+    (said, bare) = (
+        json.loads(refusal_answer(Dialect.OLLAMA, each).body)["error"]
+        for each in (refuse, Refuse(TicketId(1), RefusalKind.SHUTTING_DOWN, ""))
+    )
+    assert said == (
+        "Too many requests wait already: 7 requests wait; try again later. "
+        "Send fewer at a time, or raise queue.limit."
+    )
+    assert bare == "pair is being stopped. Try again when it is up."
+
+
 def test_the_core_decides_when_to_come_back() -> None:
     refuse = Refuse(TicketId(1), RefusalKind.QUEUE_FULL, "", retry_after_s=17)
     assert dict(refusal_answer(Dialect.OPENAI, refuse).headers)[b"retry-after"] == b"17"
