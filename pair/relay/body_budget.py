@@ -1,6 +1,4 @@
-"""Bytes of request bodies that may be held in memory over all clients; beyond it the next upload
-waits its turn.
-"""
+"""Bytes of request bodies that all clients together may have in memory; uploads wait their turn."""
 
 from __future__ import annotations
 
@@ -9,8 +7,9 @@ from collections import deque
 
 
 class BodyBudget:
-    """A fixed number of bytes. Each body reserves once and whole, so nobody holds some while
-    waiting for more.
+    """A fixed number of bytes.
+
+    Each body reserves once and whole, so nobody holds some while waiting for more.
     """
 
     def __init__(self, total_bytes: int) -> None:

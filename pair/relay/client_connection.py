@@ -1,5 +1,4 @@
-"""One client's connection: its requests one after another, each with a task that serves it, and
-its end.
+"""One client's connection: request after request, each with a task that serves it, and its end.
 
 It keeps reading while an answer streams, since that is how a hang-up is seen: what comes then is
 held, and only beyond a bound is reading paused. Requests are cut by `RequestReader`, answers
@@ -129,7 +128,7 @@ class ClientConnection(asyncio.Protocol):
         """Feed the reader; what is left when a request is whole belongs to the next one."""
         reader = self._reader
         if not reader.started:
-            self._since = self._loop.time()
+            self._since = self._heard_at
         while start < len(received) and not reader.whole:
             try:
                 start = reader.feed(received, start)
@@ -159,6 +158,7 @@ class ClientConnection(asyncio.Protocol):
         if self._held and not self._write_paused:
             received, start = self._held, self._held_from
             self._held = b""
+            self._heard_at = self._loop.time()
             self._read(received, start)
 
     def _pause_reading(self) -> None:
@@ -272,9 +272,7 @@ class ClientConnection(asyncio.Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Let the client read our last word: say that it was the last, and take what still comes
-        until it closes.
-        """
+        """Say that this was our last word, and take what still comes until the client closes."""
         self._stage = _Stage.LINGERING
         self._since = self._loop.time()
         self._held = b""
@@ -296,9 +294,7 @@ class ClientConnection(asyncio.Protocol):
             self._close()
 
     def stop(self) -> None:
-        """The front has waited long enough: cancel the exchange, and end when it has had its last
-        word.
-        """
+        """The front waits no longer: cancel the exchange, and end when it has had its last word."""
         if self._stage is _Stage.SERVING and self._task is not None and not self._task.done():
             self._task.cancel()
         else:

@@ -1,5 +1,4 @@
-"""How a connection to an address comes about: names, several addresses behind one, and in words
-why it did not.
+"""How a connection comes about: names, several addresses behind one, and in words why it did not.
 
 Separate from the pool because it is the only place that meets the operating system's errors. Race
 of addresses after RFC 8305 by hand, since uvloop does not offer asyncio's.
@@ -67,9 +66,7 @@ class Dialer:
             raise UnreachableNode(f"{address} {why}") from error
 
     async def _connect(self, address: TcpAddress) -> socket.socket:
-        """What worked last time first; only if that fails, or is not known yet, is the name looked
-        up (again).
-        """
+        """What worked last time first; if that fails or there is none, the name is looked up."""
         if self._resolved:
             try:
                 return await self._race(self._resolved)
@@ -81,9 +78,7 @@ class Dialer:
         return await self._race(self._resolved)
 
     async def _race(self, resolved: list[Resolved]) -> socket.socket:
-        """The first of these to connect; the others are tried one by one beside it while it takes
-        its time.
-        """
+        """The first of these to connect; while one takes its time, the next is tried beside it."""
         if len(resolved) == 1:
             return await _open(resolved[0])
         winners: list[socket.socket] = []

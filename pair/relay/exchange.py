@@ -1,6 +1,4 @@
-"""One request of a client and the answer to it: what a handler (the proxy's or the node's) holds
-in its hands.
-"""
+"""One request of a client and the answer to it: what the handlers of proxy and node are given."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ class Wire(Protocol):
         """To the client, now; into nothing once the client has left."""
 
     def answered(self, *, keep: bool) -> None:
-        """The answer is whole; the connection is kept for another request, or closed when all has
-        left.
-        """
+        """The answer is whole; keep the connection, or close it once all is sent."""
 
     def cut(self, *, flush: bool) -> None:
         """End the connection in the middle of an answer, with or without what is still to leave."""
@@ -56,8 +52,7 @@ class _Framing(Enum):
 
 
 class Exchange:
-    """Handed to the front's `serve`, which answers it exactly once: whole (`answer`) or in pieces
-    (`begin`, `send`, `finish`).
+    """Answered exactly once: whole (`answer`) or in pieces (`begin`, `send`, `finish`).
 
     When the client hangs up before the answer is whole, the serving task is cancelled with
     `client_left` set. After `finish`, `answer` or `cut` a hang-up is no longer the exchange's
@@ -107,8 +102,7 @@ class Exchange:
         self._throttled = False
 
     async def read_body(self, limit_bytes: int) -> list[bytes]:
-        """The request's body, whole, in the pieces in which it came; sends `100 Continue` if the
-        client waits for it.
+        """The whole body, in the pieces in which it came; sends `100 Continue` if need be.
 
         Held against the front's budget of buffered bytes until the exchange is over; when that is
         spent, waits.
@@ -125,25 +119,24 @@ class Exchange:
             status=status,
             reason=REASONS.get(status, b""),
             minor_version=1,
-            headers=[*headers, (b"Content-Length", b"%d" % len(body))],
+            headers=[],
             named={},
             content_length=len(body),
             chunked=False,
             keep_alive=True,
         )
-        self.begin(head)
+        self.begin(head, [*headers, (b"Content-Length", b"%d" % len(body))])
         self.finish(body)
 
     @property
     def open_ended(self) -> bool:
-        """The answer has begun and its length is not fixed, so that pieces of ours can follow the
-        upstream's.
-        """
+        """It has begun and has no fixed length: pieces of ours can follow the upstream's."""
         return self.begun and not self.over and self._framing in {_Framing.CHUNKED, _Framing.CLOSE}
 
     def begin(self, head: AnswerHead, add: Sequence[Header] = ()) -> None:
-        """Commit to this answer. Its head leaves in one write with what `send` or `finish` is
-        called with next.
+        """Commit to this answer.
+
+        Its head leaves in one write with what `send` or `finish` is called with next.
         """
         if self.begun:
             raise BookkeepingError("an exchange was answered twice")
@@ -192,8 +185,9 @@ class Exchange:
         self._wire.answered(keep=self._keep)
 
     def cut(self) -> None:
-        """End the connection in a way that no client can take for the end of an answer. Does
-        nothing when it is over.
+        """End the connection in a way that no client can take for the end of an answer.
+
+        Does nothing when it is over.
 
         What was sent still gets there, save where the end of the connection would be the end of
         the body.
@@ -207,9 +201,7 @@ class Exchange:
         self._keep = False
 
     def feed_from(self, source: Source | None) -> None:
-        """From now on this is where the pieces come from, to be paused while the client does not
-        take them.
-        """
+        """This is where the pieces come from, to be paused while the client does not take them."""
         self._source = source
         if source is not None and self._throttled:
             source.throttle(True)

@@ -1,6 +1,4 @@
-"""Where clients connect: listening sockets, one task per exchange in one TaskGroup, and the
-orderly end of them all.
-"""
+"""Where clients connect: listening sockets, a task per exchange in one TaskGroup, an end."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ class Front:
         return str(TcpAddress(where.name, listening.sockets[0].getsockname()[1]))
 
     async def drain(self, limit_s: float) -> None:
-        """Stop accepting, close idle connections, let running exchanges end for `limit_s`, then
-        cancel them.
-        """
+        """Stop accepting, close what is idle, let exchanges end for `limit_s`, then cancel them."""
         self._stop_accepting()
         for connection in tuple(self._frontage.connections):
             connection.wind_up()

@@ -67,7 +67,8 @@ class RequestHead:
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the header with this lower-case name, None without one."""
-        return self.named.get(name)
+        value = self.named.get(name)
+        return value if value is None else value.rstrip()
 
 
 @dataclass(slots=True)
@@ -92,12 +93,13 @@ class AnswerHead:
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the header with this lower-case name, None without one."""
-        return self.named.get(name)
+        value = self.named.get(name)
+        return value if value is None else value.rstrip()
 
 
 def first_values(headers: Sequence[Header]) -> dict[bytes, bytes]:
     """The field `named` of a head."""
-    named = {name.lower(): value.rstrip() for name, value in reversed(headers)}
+    named = {name.lower(): value for name, value in reversed(headers)}
     if len(named) < len(headers) and b"connection" in named:
         values = [value for name, value in headers if name.lower() == b"connection"]
         named[b"connection"] = b",".join(values)

@@ -1,5 +1,4 @@
-"""What the relay may use up, handed in by the layers above: no number here, so that each has one
-home (settings).
+"""What the relay may use up, handed in by the layers above: each number has its home in settings.
 
 Names are those of the settings they are filled from.
 """

@@ -17,13 +17,15 @@ HELD_BYTES = 64 * 1024
 
 
 class Tap(Protocol):
-    """Who wants to know what passes. Called from the transport's callbacks: must be quick and must
-    not raise.
+    """Who wants to know what passes.
+
+    Called from the transport's callbacks: must be quick and must not raise.
     """
 
     def first_content(self) -> Sequence[Header]:
-        """The first content byte is here; returns headers to add. Called once, just before the
-        head goes out.
+        """The first content byte is here; returns headers to add.
+
+        Called once, just before the head goes out.
         """
 
     def body(self, piece: bytes) -> None:
@@ -31,8 +33,7 @@ class Tap(Protocol):
 
 
 async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, tap: Tap) -> None:
-    """Relay the answer that `UpstreamPool.ask` began; returns when it is whole and handed to the
-    client's transport.
+    """Relay the answer that `UpstreamPool.ask` began; returns when all is handed to the client.
 
     The head is held until the first content byte, so that `exchange.begun` says on which side of
     the commit point a failure fell: comment and blank lines at the start of an event stream are
@@ -46,7 +47,11 @@ async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, 
     passage = _Passage(exchange, upstream, head, tap)
     try:
         upstream.attach(passage)
-        await passage.end()
+        if not passage.over:
+            exchange.feed_from(upstream)
+            await passage.end()
+        if passage.fault is not None:
+            raise passage.fault
     except BaseException:
         upstream.abort()
         raise
@@ -56,7 +61,11 @@ async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, 
 
 
 class _Passage:
-    """The sink of one answer."""
+    """The sink of one answer.
+
+    Attributes:
+        over: it is whole, or `fault` says why it never will be.
+    """
 
     def __init__(
         self, exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, tap: Tap
@@ -67,18 +76,14 @@ class _Passage:
         self._tap = tap
         self._begun = False
         self._silence = LeadingSilence() if _is_event_stream(head) else None
-        self._whole = False
-        self._fault: NodeFault | None = None
+        self.over = False
+        self.fault: NodeFault | None = None
         self._ended: asyncio.Future[None] | None = None
 
-    async def end(self) -> None:
-        """Wait until the answer is whole, or raise why it will not be."""
-        if not self._whole and self._fault is None:
-            self._exchange.feed_from(self._upstream)
-            self._ended = asyncio.get_running_loop().create_future()
-            await self._ended
-        if self._fault is not None:
-            raise self._fault
+    def end(self) -> asyncio.Future[None]:
+        """Done when it is over."""
+        self._ended = asyncio.get_running_loop().create_future()
+        return self._ended
 
     def take(self, piece: bytes, *, whole: bool) -> None:
         """What came in one read."""
@@ -98,23 +103,21 @@ class _Passage:
         if piece:
             self._tap.body(piece)
         if whole:
-            self._whole = True
             self._tell()
 
     def lost(self, fault: NodeFault) -> None:
         """No more will come."""
-        self._fault = fault
+        self.fault = fault
         self._tell()
 
     def _tell(self) -> None:
+        self.over = True
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
 
 class LeadingSilence:
-    """The comment and blank lines with which an event stream may begin, found wherever the pieces
-    are cut.
-    """
+    """The comment and blank lines at the start of an event stream, wherever its pieces are cut."""
 
     _WHOLE_LINES = re.compile(rb"(?:[\r\n]|:[^\r\n]*[\r\n])*")
     _LINE_END = re.compile(rb"[\r\n]")
@@ -129,9 +132,7 @@ class LeadingSilence:
         return bytes(self._held)
 
     def goes_on(self, piece: bytes) -> bool:
-        """Whether there is no content up to and with this piece; beyond `HELD_BYTES` everything
-        counts as content.
-        """
+        """Whether there is no content up to here; beyond `HELD_BYTES` all is content."""
         self._held += piece
         at = 0
         if self._in_comment:

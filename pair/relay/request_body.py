@@ -30,9 +30,7 @@ class RequestBody:
     def __init__(
         self, content_length: int | None, budget: BodyBudget, wanted: Callable[[], None]
     ) -> None:
-        """`wanted` is called when pieces should come (again): `read` was called, or the rest does
-        not matter.
-        """
+        """`wanted` is called when pieces should come: somebody reads, or nobody ever will."""
         self.whole = False
         self.full = False
         self._content_length = content_length
@@ -101,8 +99,9 @@ class RequestBody:
         return pieces
 
     async def _take_in(self, limit_bytes: int) -> None:
-        """Until it is whole, broken, or (chunked) too large. What comes unasked is not charged: it
-        has come already.
+        """Until it is whole, broken, or (chunked) too large.
+
+        What comes unasked is not charged: it has come already.
         """
         if self._content_length is None and not self.full:
             self._limit_bytes = min(READ_AHEAD_BYTES, limit_bytes)

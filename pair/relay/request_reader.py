@@ -1,5 +1,4 @@
-"""Cuts one request after another out of what a client sends, and refuses what could be read in two
-ways.
+"""Cuts requests out of what a client sends, and refuses what could be read in two ways.
 
 Separate from the connection because it is pure: bytes in, heads and pieces of bodies out, no
 transport and no clock. llhttp does the parsing; what it lets through and we do not is listed in
@@ -56,8 +55,9 @@ class RequestReader:
         return self._fed_bytes > 0 or self.head is not None
 
     def feed(self, received: bytes, start: int = 0) -> int:
-        """Take bytes from `start` on; returns where it stopped: at the end of them, of the head,
-        or of the request.
+        """Take bytes from `start` on; returns where it stopped.
+
+        That is at their end, at the end of the head, or at the end of the request.
 
         Stops after the head so that its owner can act on it before the body comes.
 
@@ -195,7 +195,7 @@ def _checked(
         raise RequestFault(505, "bad_version", f"HTTP/{version} is not spoken here.")
     if method == b"CONNECT":
         raise RequestFault(405, "bad_method", "This is not a proxy to other addresses.")
-    if transfer is not None and (transfer.lower() != b"chunked" or version == "1.0"):
+    if transfer is not None and (transfer.rstrip().lower() != b"chunked" or version == "1.0"):
         raise _bad("only HTTP/1.1 and only `Transfer-Encoding: chunked` are taken")
     if len(named) < len(headers) and sum(name.lower() == b"host" for name, _ in headers) > 1:
         raise _bad("it has two `Host` headers")
@@ -214,15 +214,14 @@ def _checked(
         keep_alive=keep_alive,
         content_length=content_length,
         chunked=transfer is not None,
-        expects_continue=version == "1.1" and named.get(b"expect", b"").lower() == b"100-continue",
+        expects_continue=version == "1.1"
+        and named.get(b"expect", b"").rstrip().lower() == b"100-continue",
         upgrade=upgrade,
     )
 
 
 def _origin_form(method: bytes, target: bytes, named: dict[bytes, bytes]) -> bytes:
-    """The target without the scheme and authority of the absolute form, which take the place of
-    `Host`.
-    """
+    """The target without scheme and authority of the absolute form; the latter replaces `Host`."""
     if target.startswith(b"/") and b"#" not in target:
         return target
     if target == b"*" and method == b"OPTIONS":

@@ -1,6 +1,4 @@
-"""Time limits without a timer per request: everything with a limit is looked at about once a
-second.
-"""
+"""Time limits without a timer per request: about once a second, all that has one is looked at."""
 
 from __future__ import annotations
 

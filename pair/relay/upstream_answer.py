@@ -1,5 +1,4 @@
-"""One question to an upstream and its answer: the parsing, the waiting for its head, and where its
-body goes.
+"""One question to an upstream and its answer: parsing it, its head awaited, its body passed on.
 
 Made anew for each question, so that nothing of one answer can reach the next, and whoever holds on
 to an old one holds nothing. The body goes from the transport's callback straight to a sink,
@@ -21,14 +20,13 @@ READ_AHEAD_BYTES = 64 * 1024
 
 
 class Sink(Protocol):
-    """Where the body of an answer goes. Called from the transport's callbacks: must be quick and
-    must not raise.
+    """Where the body of an answer goes.
+
+    Called from the transport's callbacks: must be quick and must not raise.
     """
 
     def take(self, piece: bytes, *, whole: bool) -> None:
-        """What came in one read, and whether that was the last of it (then the piece may be
-        empty).
-        """
+        """What came in one read, and whether it was the last (then the piece may be empty)."""
 
     def lost(self, fault: NodeFault) -> None:
         """No more will come."""
@@ -123,9 +121,7 @@ class UpstreamAnswer:
             self._line.throttle(paused)
 
     def release(self) -> None:
-        """Done with it: its connection is kept if the answer is whole and both sides keep it, else
-        closed now.
-        """
+        """Done with it: its connection is kept if the answer is whole and both keep it."""
         head = self.head
         self._end(
             reusable=self.whole and not self._surplus and head is not None and head.keep_alive
@@ -166,9 +162,7 @@ class UpstreamAnswer:
         self._deliver()
 
     def ended(self, *, clean: bool, how: str) -> None:
-        """Its connection has; `clean` if the upstream closed it in order, which may be the end of
-        the body.
-        """
+        """Its connection has; `clean`: closed in order, which may be the end of the body."""
         head = self.head
         if clean and head is not None and head.content_length is None and not head.chunked:
             self.whole = True
@@ -213,7 +207,7 @@ class UpstreamAnswer:
         except ValueError as error:
             self._garbled(str(error))
             return
-        if status < 100 or (transfer is not None and transfer.lower() != b"chunked"):
+        if status < 100 or (transfer is not None and transfer.rstrip().lower() != b"chunked"):
             self._garbled(f"status {status}, transfer encoding {transfer!r}")
             return
         self._fed_bytes = 0

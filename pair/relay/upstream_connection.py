@@ -1,6 +1,4 @@
-"""One connection to a node or engine: sends one question at a time and passes what comes to that
-question's answer.
-"""
+"""One connection to a node or engine: one question at a time, and what comes goes to its answer."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class UpstreamConnection(asyncio.Protocol):
         return self._answer is None and not self._transport.is_closing()
 
     def ask(self, head: bytes, body: Sequence[bytes]) -> UpstreamAnswer:
-        """Send a request; a body that is larger than the write buffer goes piece by piece as the
-        upstream takes it.
-        """
+        """Send a request; a large body goes piece by piece as the upstream takes it."""
         if self._answer is not None:
             raise BookkeepingError(
                 "a connection was asked a second time before its answer was released"
@@ -107,8 +103,9 @@ class UpstreamConnection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def give_back(self, *, reusable: bool) -> None:
-        """The question is over. With a part of it unsent, the connection is not good for another
-        one.
+        """The question is over.
+
+        With a part of it unsent, the connection is not good for another one.
         """
         self._answer = None
         transport = self._transport
@@ -134,9 +131,7 @@ class UpstreamConnection(asyncio.Protocol):
         tune(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the answer; what comes unasked means that the upstream is done with this
-        connection.
-        """
+        """Bytes of the answer; anything unasked means that the upstream is done with this line."""
         answer = self._answer
         if answer is None:
             self._transport.abort()

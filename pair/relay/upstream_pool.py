@@ -1,6 +1,4 @@
-"""Connections to one address: made when needed and never before, kept a little while, the freshest
-used first.
-"""
+"""Connections to one address: made when needed, kept a little while, the freshest used first."""
 
 from __future__ import annotations
 
@@ -18,8 +16,9 @@ from pair.relay.upstream_connection import UpstreamConnection
 
 
 class UpstreamPool:
-    """Knows one address (`pair/relay/addresses.py` has the notation). The environment's proxies
-    are never used.
+    """Knows one address (`pair/relay/addresses.py` has the notation).
+
+    The environment's proxies are never used.
 
     Attributes:
         name: the address, for messages.
@@ -49,8 +48,7 @@ class UpstreamPool:
     async def ask(
         self, head: bytes, body: Sequence[bytes], *, fresh: bool = False
     ) -> tuple[UpstreamAnswer, AnswerHead]:
-        """Ask on an idle connection or a new one (`fresh`: always a new one), and wait for the
-        head of the answer.
+        """Ask, on an idle connection or (`fresh`: always) a new one; wait for the answer's head.
 
         An idle connection may have been closed over there a moment ago, before the request
         arrived. When it ends without a byte, and as soon as that would show, the same is asked
@@ -62,20 +60,31 @@ class UpstreamPool:
             LostUpstream: closed or reset before a head.
             GarbledAnswer: not HTTP, or a head above the limit.
         """
-        loop = asyncio.get_running_loop()
-        connection = None if fresh else self._pop()
-        if connection is not None:
-            asked_at = loop.time()
+        asked_at = asyncio.get_running_loop().time()
+        connection = None if fresh else self._pop(asked_at)
+        while True:
+            if connection is None:
+                connection = await self._dialer.dial(lambda: UpstreamConnection(self))
+            answer = connection.ask(head, body)
             try:
-                return await _ask(connection, head, body)
+                return answer, await answer.wait_for_head()
             except LostUpstream as lost:
-                # Later than this it was no race with the closing of an idle connection: an engine
-                # may have worked on the request, and whether it is asked again is not for us to
-                # say.
-                if lost.answered or loop.time() - asked_at > self._limits.connect_limit_s:
+                answer.abort()
+                if not self._was_closed_for_idleness(lost, asked_at):
                     raise
-        connection = await self._dialer.dial(lambda: UpstreamConnection(self))
-        return await _ask(connection, head, body)
+                connection = None
+            except BaseException:
+                answer.abort()
+                raise
+
+    def _was_closed_for_idleness(self, lost: LostUpstream, asked_at: float) -> bool:
+        """Whether an idle connection was closed over there while the request was on its way.
+
+        Later than the limit it was no such race: the engine may have worked on the request, and
+        whether it is asked again is not for us to say.
+        """
+        waited_s = asyncio.get_running_loop().time() - asked_at
+        return lost.reused and not lost.answered and waited_s <= self._limits.connect_limit_s
 
     def close(self) -> None:
         """Close the idle connections, and from now on each one when it is released."""
@@ -83,9 +92,8 @@ class UpstreamPool:
         for connection in tuple(self._idle):
             connection.abort()
 
-    def _pop(self) -> UpstreamConnection | None:
+    def _pop(self, now: float) -> UpstreamConnection | None:
         """The connection that was used last, if it is still good and young enough."""
-        now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and now - connection.idle_since <= self._limits.idle_upstream_s:
@@ -117,14 +125,3 @@ class UpstreamPool:
             self._idle.pop(0).abort()
         if not self._idle:
             self._sweep.discard(self)
-
-
-async def _ask(
-    connection: UpstreamConnection, head: bytes, body: Sequence[bytes]
-) -> tuple[UpstreamAnswer, AnswerHead]:
-    answer = connection.ask(head, body)
-    try:
-        return answer, await answer.wait_for_head()
-    except BaseException:
-        answer.abort()
-        raise

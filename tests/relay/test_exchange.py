@@ -76,11 +76,11 @@ async def test_to_head_there_is_no_body() -> None:
 
 async def test_an_answer_of_our_own() -> None:
     def act(exchange: Exchange) -> None:
-        exchange.answer(429, [(b"Retry-After", b"1")], b"{}")
+        exchange.answer(429, [(b"Retry-After", b"1\r\nX: y")], b"{}")
         assert exchange.over
 
     assert await served(act) == (
-        b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 2\r\n"
+        b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1  X: y\r\nContent-Length: 2\r\n"
         b"Connection: close\r\n\r\n{}"
     )
 
