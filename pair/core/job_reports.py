@@ -9,20 +9,22 @@ quotient over-reports.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
+from itertools import combinations
+from statistics import fmean, median
 
 from pair.core.jobs import Call, Job
 from pair.core.names import NodeId, Outcome
-from pair.core.waves import Lane, alone_s, levelled, makespan_bound_s, makespan_floor_s, wave_count
+from pair.core.waves import Lane, alone_s, makespan_bound_s, makespan_floor_s, wave_count
 
-UNEQUAL_CALLS = 1.5
-"""Calls of one job on one node whose longest exceeds the shortest by more than this ratio are not
-"equal calls".
+EQUAL_CALLS = 1.25
+"""Calls are equal if the longest exceeds the shortest by no more than this ratio: in output tokens
+where all are known, else in time on each node. Tokens go first because a machine that is busy with
+other things stretches times.
 """
 
-UNEQUAL_OUTPUTS = 1.25
-"""The same for output tokens, where all are known: they tell equal calls from equal times, which a
-machine busy with other things stretches.
+NODE_NOISE = 0.05
+"""Share of its median by which a node's call times are taken to scatter at least; a few calls may
+agree by chance. So two nodes within 10% of each other are always equal.
 """
 
 
@@ -91,7 +93,7 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
             f" so only {usable} of {slots} slots could be used"
         )
     even = _equal_calls(answered)
-    alike = even and _overlap(answered)
+    alike = _alike(answered, even=even)
     lanes = _lanes(shares, median(times), usable, alike=alike)
     if not even:
         notes.append(
@@ -149,12 +151,11 @@ def _lanes(
     """
     order = sorted(shares, key=lambda share: share.service_s or typical_s)
     given = [Lane(share.slots, share.service_s or typical_s) for share in order]
-    even = levelled(given)
     if alike:
-        mean_s = sum(lane.call_s for lane in given) / len(given)
-        even = [Lane(lane.slots, mean_s) for lane in given]
+        mean_s = fmean(lane.call_s for lane in given)
+        given = [Lane(lane.slots, mean_s) for lane in given]
     lanes: dict[NodeId, Lane] = {}
-    for share, lane in zip(order, even, strict=True):
+    for share, lane in zip(order, given, strict=True):
         slots = min(lane.slots, usable)
         usable -= slots
         if slots:
@@ -162,13 +163,22 @@ def _lanes(
     return lanes
 
 
-def _overlap(answered: list[Call]) -> bool:
-    """Whether the nodes cannot be told apart by their calls' times: each was at its best as fast as
-    every other at its worst. A few calls on a busy machine differ by more than two equal nodes do,
-    and a limit reckoned from that noise would be noise.
+def _alike(answered: list[Call], *, even: bool) -> bool:
+    """Whether the nodes cannot be told apart: the typical times of any two differ by no more than
+    their calls scatter around them. A limit reckoned from such a difference would be noise.
+
+    Scatter is the mean distance from the median, so that one call which something held up says
+    little; the scatter of unequal calls says nothing of the node and is not counted.
     """
-    times = _times_by_node(answered).values()
-    return max(map(min, times)) <= min(map(max, times))
+    nodes = []
+    for times in _times_by_node(answered).values():
+        typical_s = median(times)
+        scatter_s = fmean(abs(time_s - typical_s) for time_s in times) if even else 0.0
+        nodes.append((typical_s, max(scatter_s, NODE_NOISE * typical_s)))
+    return all(
+        abs(one_s - other_s) <= one_scatter_s + other_scatter_s
+        for (one_s, one_scatter_s), (other_s, other_scatter_s) in combinations(nodes, 2)
+    )
 
 
 def _times_by_node(answered: list[Call]) -> dict[NodeId | None, list[float]]:
@@ -182,9 +192,9 @@ def _equal_calls(answered: list[Call]) -> bool:
     outputs = [call.usage.output_tokens for call in answered]
     known = [tokens for tokens in outputs if tokens]
     if len(known) == len(answered):
-        return max(known) <= UNEQUAL_OUTPUTS * min(known)
+        return max(known) <= EQUAL_CALLS * min(known)
     by_node = _times_by_node(answered).values()
-    return all(max(times) <= UNEQUAL_CALLS * min(times) for times in by_node)
+    return all(max(times) <= EQUAL_CALLS * min(times) for times in by_node)
 
 
 def _work_s(answered: list[Call], lanes: dict[NodeId, Lane], lane: Lane) -> tuple[float, float]:

@@ -3,7 +3,7 @@ nodes.
 
 Whole calls are not split, so N calls on S slots run in ceil(N / S) waves and the last wave may
 leave slots idle: 5 calls on 3 equal one-slot nodes need 2 waves, so the limit is 5 / 2 = 2.5 and
-not 3. Pure arithmetic; what was achieved is in `jobs.py`.
+not 3. Pure arithmetic; what was achieved is in `job_reports.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-EQUAL_WITHIN = 1.10
-"""Nodes whose call times differ by less than this ratio count as equal: measured times of equal
-nodes differ by noise.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +54,6 @@ def makespan_bound_s(calls: int, lanes: Sequence[Lane]) -> float:
         done += lanes[index].slots
         heapq.heapreplace(ends, ((count + 1) * lanes[index].call_s, index, count + 1))
     return at
-
-
-def levelled(lanes: Sequence[Lane]) -> list[Lane]:
-    """The same nodes with one common call time, if they are equal up to noise; else unchanged."""
-    times = [lane.call_s for lane in lanes]
-    if not times or max(times) > EQUAL_WITHIN * min(times):
-        return list(lanes)
-    mean = sum(times) / len(times)
-    return [Lane(lane.slots, mean) for lane in lanes]
-
-
-def speedup_limit(calls: int, lanes: Sequence[Lane], base: Lane) -> float:
-    """The best speed-up over `base` alone: its makespan for all calls over T_LB.
-
-    For equal nodes this is ceil(N / c_base) / ceil(N / sum c); `base` must be levelled with the
-    lanes.
-    """
-    return alone_s(calls, base) / makespan_bound_s(calls, lanes)
 
 
 def graham_ceiling_s(total_s: float, longest_s: float, slots: int) -> float:

@@ -176,16 +176,42 @@ NOISY: list[Ran] = [("a", 0, 1.4), ("b", 0, 0.8), ("b", 0.8, 2.2), ("a", 1.4, 2.
 def test_equal_outputs_make_equal_calls_however_the_machine_stretched_them() -> None:
     job = a_job(NOISY, {"a": 1, "b": 1})
     assert "differ in length" in job_report(job, None, 9.0).note
-    for call in job.calls.values():
-        call.usage = Usage(output_tokens=36)
-    report = job_report(job, None, 9.0)
+    report = job_report(with_tokens(job), None, 9.0)
     assert report.note == ""
     assert report.waves == 3
     assert report.limit == pytest.approx(5 / 3)
 
 
-def test_nodes_whose_times_do_not_overlap_are_unequal() -> None:
+def with_tokens(job: Job, tokens: int = 36) -> Job:
+    """The same job with as many output tokens a call: equal calls, whatever their times."""
+    for call in job.calls.values():
+        call.usage = Usage(output_tokens=tokens)
+    return job
+
+
+def test_nodes_whose_typical_times_differ_by_more_than_their_calls_scatter_are_unequal() -> None:
     ran: list[Ran] = [("a", 0, 1), ("a", 1, 2.1), ("b", 0, 1.3), ("b", 1.3, 2.6)]
     report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 9.0)
     # 4 calls of 1.05 s on a alone; together at least 2.6 s, for b's second call ends no sooner.
     assert report.limit == pytest.approx(4 * 1.05 / 2.6)
+
+
+def test_one_call_that_was_held_up_does_not_make_a_fast_node_a_slow_one() -> None:
+    ran: list[Ran] = [("a", n, n + 1) for n in range(4)] + [("a", 4, 6.1)]
+    ran += [("b", 2 * n, 2 * n + 2) for n in range(3)]
+    report = job_report(with_tokens(a_job(ran, {"a": 1, "b": 1})), None, 9.0)
+    assert (report.fastest_alone_node, report.fastest_alone_s) == ("a", 8.0)
+    # In 6 s a holds 6 calls and b 3; in less only 7.
+    assert report.limit == pytest.approx(8 / 6)
+    assert report.achieved == pytest.approx(8 / 6.1)
+
+
+@pytest.mark.parametrize(("b_s", "limit"), [(2.19, 2.0), (2.22, 8 / (2 * 2.22))])
+def test_nodes_within_ten_percent_are_equal_however_well_each_ones_calls_agree(
+    b_s: float, limit: float
+) -> None:
+    ran: list[Ran] = [
+        (node, s * n, s * n + s) for n in range(2) for node, s in [("a", 2.0), ("b", b_s)]
+    ]
+    report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 9.0)
+    assert report.limit == pytest.approx(limit)

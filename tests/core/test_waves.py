@@ -10,10 +10,8 @@ from pair.core.waves import (
     Lane,
     alone_s,
     graham_ceiling_s,
-    levelled,
     makespan_bound_s,
     makespan_floor_s,
-    speedup_limit,
     wave_count,
 )
 
@@ -60,7 +58,7 @@ def test_the_bound_is_the_smallest_time_in_which_the_slots_hold_all_calls(
 def test_for_equal_nodes_the_limit_is_waves_over_waves(calls: int, slots: list[int]) -> None:
     lanes = [Lane(count, 2.0) for count in slots]
     waves_alone, waves = wave_count(calls, slots[0]), wave_count(calls, sum(slots))
-    assert speedup_limit(calls, lanes, lanes[0]) == waves_alone / waves
+    assert alone_s(calls, lanes[0]) / makespan_bound_s(calls, lanes) == waves_alone / waves
 
 
 @pytest.mark.parametrize(
@@ -70,16 +68,7 @@ def test_for_equal_nodes_the_limit_is_waves_over_waves(calls: int, slots: list[i
 def test_the_classics(calls: int, slots: list[int], waves: int, limit: float) -> None:
     lanes = [Lane(count, 2.0) for count in slots]
     assert wave_count(calls, sum(slots)) == waves
-    assert speedup_limit(calls, lanes, lanes[0]) == limit
-
-
-def test_nodes_that_differ_by_noise_are_equal() -> None:
-    noisy = [Lane(1, 2.0), Lane(2, 2.1), Lane(1, 2.19)]
-    mean_s = sum(lane.call_s for lane in noisy) / 3
-    assert levelled(noisy) == [Lane(lane.slots, mean_s) for lane in noisy]
-    unequal = [Lane(1, 2.0), Lane(1, 2.21)]
-    assert levelled(unequal) == unequal
-    assert levelled([]) == []
+    assert alone_s(calls, lanes[0]) / makespan_bound_s(calls, lanes) == limit
 
 
 @given(
