@@ -21,6 +21,7 @@ from pair.relay.passage import carry
 from pair.relay.upstream_answer import UpstreamAnswer
 from pair.wire.answer_meter import AnswerMeter
 from pair.wire.engine_errors import classify_answer, may_be_failure
+from pair.wire.headers import REQUEST_ID
 
 ERROR_BODY_LIMIT_BYTES = 1024 * 1024
 """Read of an error answer to find out what it means, and kept in case it is the best there is; real
@@ -101,6 +102,9 @@ class Attempt:
         except BaseException:
             upstream.abort()
             raise
+        if answer.first(REQUEST_ID) is not None:
+            # The engine's own id stays: it is what its log can be searched for.
+            self.headers = [header for header in self.headers if header[0] != REQUEST_ID]
         content_type = answer.first(b"content-type") or b""
         encoding = answer.first(b"content-encoding")
         # Into a compressed stream nothing readable can be put; it can only be cut.

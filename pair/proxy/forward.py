@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_never, wait_none
 
-from pair.core.decisions import Dispatch, RefusalKind
+from pair.core.decisions import Dispatch, RefusalKind, Refuse
 from pair.core.events import Opened, Usage
 from pair.core.names import Outcome, TicketId
 from pair.proxy.attempt import Attempt, AttemptEnded, BrokenAnswer
@@ -34,6 +34,9 @@ from pair.wire.headers import (
 from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
+
+STOPPED_RETRY_AFTER_S = 5
+"""Said to whom a stopping proxy cuts short: about as long as a restart takes."""
 
 
 def request_id(first: First) -> str:
@@ -61,25 +64,28 @@ class Forward:
 
     async def run(self, dispatcher: Dispatcher, links: Links) -> None:
         """Serve the exchange; the ticket is closed exactly once, whatever happens."""
-        outcome, detail = Outcome.FAILED, "the proxy was stopped"
+        outcome, why, detail = Outcome.FAILED, "stopped", "the proxy was stopped"
         hold = dispatcher.open(self._opened)
         try:
             await self._try_until_decided(hold, dispatcher, links)
-            outcome, detail = Outcome.ANSWERED, ""
+            outcome, why, detail = Outcome.ANSWERED, "", ""
         except Refused as refused:
             spent = refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
-            outcome, detail = (Outcome.FAILED if spent else Outcome.REFUSED), str(refused)
+            outcome = Outcome.FAILED if spent else Outcome.REFUSED
+            why, detail = refused.refuse.kind.value, str(refused)
             self._answer_refusal(refused)
         except BrokenAnswer as broken:
-            detail = str(broken)
+            why, detail = "broken_off", str(broken)
             self._end_broken(detail)
         except asyncio.CancelledError:
             if self._exchange.client_left:
-                outcome, detail = Outcome.CLIENT_LEFT, "the client hung up"
+                outcome, why, detail = Outcome.CLIENT_LEFT, "", "the client hung up"
+            elif not self._exchange.begun:
+                self._answer_stopped(hold.ticket, detail)
             raise
         finally:
             hold.close(outcome, Usage() if self._attempt is None else self._attempt.usage(), detail)
-            self._log(hold.ticket, outcome, detail)
+            self._log(hold.ticket, outcome, why)
 
     def _opened(self, ticket: TicketId) -> Opened:
         peek, wishes = self._peek, self._wishes
@@ -162,7 +168,13 @@ class Forward:
             self._exchange.send(event)
         self._exchange.cut()
 
-    def _log(self, ticket: TicketId, outcome: Outcome, detail: str) -> None:
+    def _answer_stopped(self, ticket: TicketId, detail: str) -> None:
+        """The drain's limit has passed: in the client's dialect, like every refusal."""
+        refuse = Refuse(ticket, RefusalKind.SHUTTING_DOWN, detail, STOPPED_RETRY_AFTER_S)
+        self._answer_refusal(Refused(refuse))
+
+    def _log(self, ticket: TicketId, outcome: Outcome, why: str) -> None:
+        """One line a ticket. Not its detail, which may hold an engine's words and so the prompt."""
         dispatch = self._dispatch
         logger.info(
             "ticket=%s path=%.200s model=%s node=%s attempts=%s outcome=%s%s",
@@ -172,5 +184,5 @@ class Forward:
             None if dispatch is None else dispatch.replica.node,
             0 if dispatch is None else dispatch.attempt,
             outcome,
-            f" detail={detail!r}" if detail else "",
+            f" why={why}" if why else "",
         )

@@ -15,7 +15,7 @@ from pair.errors import RequestFault
 from pair.relay.addresses import TcpAddress
 from pair.relay.exchange import Exchange
 from pair.relay.frontage import Frontage
-from pair.relay.heads import REASONS, RequestHead
+from pair.relay.heads import REASONS, RETRY_AFTER_S, RequestHead
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
 from pair.relay.sockets import reset, tune
@@ -264,10 +264,11 @@ class ClientConnection(asyncio.Protocol):
     def _say(self, status: int, sentence: str) -> None:
         """An answer to what is no request, and the last one."""
         text = sentence.encode() + b"\n"
+        later = b"Retry-After: %d\r\n" % RETRY_AFTER_S if status == 503 else b""
         self.write(
-            b"HTTP/1.1 %d %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            b"HTTP/1.1 %d %b\r\nContent-Type: text/plain; charset=utf-8\r\n%b"
             b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
-            % (status, REASONS[status], len(text), text)
+            % (status, REASONS[status], later, len(text), text)
         )
         self._linger()
 

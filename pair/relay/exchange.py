@@ -9,6 +9,7 @@ from typing import Protocol
 from pair.errors import BookkeepingError
 from pair.relay.heads import (
     REASONS,
+    RETRY_AFTER_S,
     AnswerHead,
     Header,
     RequestHead,
@@ -243,4 +244,6 @@ class Exchange:
 def plain_answer(exchange: Exchange, status: int, sentence: str) -> None:
     """Answer with one sentence of text, for where no dialect is known."""
     headers = [(b"Content-Type", b"text/plain; charset=utf-8")]
+    if status == 503:
+        headers.append((b"Retry-After", b"%d" % RETRY_AFTER_S))
     exchange.answer(status, headers, sentence.encode() + b"\n")

@@ -22,13 +22,17 @@ _OF_ONE_CONNECTION = frozenset(
 # and us (`Expect`), and trailers, which a body sent with its length cannot have.
 _REQUEST_STOPS = _OF_ONE_CONNECTION | {b"host", b"content-length", b"expect", b"trailer"}
 _REQUEST_STOPS_BY_PREFIX = (b"proxy-", b"x-pair-")
-_ANSWER_STOPS_BY_PREFIX = b"proxy-"
+# Only the nearest `pair` says where an answer came from.
+_ANSWER_STOPS_BY_PREFIX = (b"proxy-", b"x-pair-")
 
 # Clients and engines say the same few names again and again; others make it slower, not larger.
 _NAMES_REMEMBERED = 512
 
 # As many as the largest length has that llhttp takes (64 bits).
 _LENGTH_DIGITS = 20
+
+# Said with our own 503s, for which nobody knows better.
+RETRY_AFTER_S = 1
 
 REASONS = {status.value: status.phrase.encode("ascii") for status in HTTPStatus}
 

@@ -248,3 +248,33 @@ async def test_an_idle_connection_that_the_engine_closed_costs_no_attempt() -> N
             reply = await built.send(chat())
             assert (reply.status, reply.headers["x-pair-attempts"]) == (200, "1")
         assert starts(built) == [3]
+
+
+async def test_where_an_answer_came_from_is_said_once_and_by_pair() -> None:
+    script = {
+        "kind": "script",
+        "content_type": "application/json",
+        "headers": [["x-pair-node", "liar"], ["x-request-id", "the-engines-own"]],
+        "pieces": [{"at_s": 0.0, "content": "e30="}],
+    }
+    async with house(FAST) as built:
+        built.engines[0].faults.set(json.dumps(script))
+        async with built.client.post("/v1/chat/completions", json=chat()) as answer:
+            assert answer.headers.getall("x-pair-node") == ["node-0"]
+            assert answer.headers.getall("x-request-id") == ["the-engines-own"]
+            assert await answer.read() == b"{}"
+
+
+async def test_a_stopping_proxy_says_so_in_the_dialect_to_whom_it_cuts_short() -> None:
+    slow = replace(STEADY, decode_rate_tokens_per_s=2.0)
+    async with house(slow) as built, asyncio.TaskGroup() as tasks:
+        cut_short = tasks.create_task(built.client.post("/v1/messages", json=chat(tokens=50)))
+        await built.until(lambda: built.snapshot().in_flight == 1)
+        await built.proxy.drain(0.05)
+        answer = await cut_short
+        assert answer.status == 503
+        assert "Retry-After" in answer.headers
+        body = await answer.json()
+        assert body["type"] == "error"
+        assert body["error"]["code"] == "shutting_down"
+        built.assert_books_are_clean()
