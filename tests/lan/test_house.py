@@ -88,13 +88,11 @@ async def test_a_cut_cable_loses_no_ticket_and_mending_it_brings_the_node_back(
                 assert (replica["served"], replica["in_flight"]) == (served, 0)
 
                 home["attic"].cable.mend()
-                mended_at = time.monotonic()
                 await proxy.until_ready(["attic"], 10)
                 await proxy.until(
                     lambda seen: _served(seen, "attic") > served, "attic serves again", 10
                 )
                 enough.set()
-            assert mended_at > cut_at
             assert {answer.status for answer in answers} == {200}, _failed(answers)
             moved = [answer for answer in answers if answer.attempts > 1]
             assert {answer.node for answer in moved} <= {"cellar", "study"}

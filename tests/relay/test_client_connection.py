@@ -440,7 +440,7 @@ async def test_a_client_that_reads_slowly_holds_little_memory(chunk_bytes: int) 
         try:
             stalled = -1
             async with asyncio.timeout(10):
-                while stalled != sent_bytes:
+                while stalled != sent_bytes or not sent_bytes:
                     stalled = sent_bytes
                     await asyncio.sleep(0.1)
             held_bytes = tracemalloc.get_traced_memory()[0]
