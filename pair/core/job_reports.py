@@ -49,6 +49,8 @@ class JobReport:
         makespan_s: first accept to last answer, less the time with no call open.
         limit: the most that waves of whole calls allow over the baseline node alone.
         baseline: "measured" or "predicted".
+        fastest_alone: the same of `fastest_alone_s`, the smaller of the two: predicted from calls
+            that had company, a node alone looks slower than it is.
         note: why a figure is missing or how it is to be read, "" if there is nothing to say.
     """
 
@@ -60,6 +62,7 @@ class JobReport:
     baseline: str | None
     baseline_s: float | None
     baseline_node: NodeId | None
+    fastest_alone: str | None
     fastest_alone_s: float | None
     fastest_alone_node: NodeId | None
     nodes: tuple[NodeShare, ...]
@@ -79,7 +82,7 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
     if not times or min(times) <= 0 or makespan_s <= 0 or slots == 0:
         note = "no call has been answered yet" if job.running else "no call was answered"
         return JobReport(
-            makespan_s, None, None, None, None, None, None, None, None, None, shares, note
+            makespan_s, None, None, None, None, None, None, None, None, None, None, shares, note
         )
     notes = []
     if len(answered) < job.calls_total:
@@ -100,32 +103,40 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
             "calls differ in length,"
             " so the limit is taken from their total work, not from equal waves"
         )
-    fastest, fastest_s = _fastest_alone(len(answered), lanes, answered, even=even)
-    kind, base_node, base_s = "predicted", fastest, fastest_s
-    if baseline is not None:
-        measured = _measured(job, baseline)
-        if isinstance(measured, str):
-            notes.append(measured)
-        else:
-            kind, (base_node, base_s) = "measured", measured
-    bound_s = _bound_s(lanes, answered, even=even)
-    base_theory_s = _alone_s(lanes.get(base_node, lanes[fastest]), answered, lanes, even=even)
-    limit = base_theory_s / bound_s
-    achieved = None if job.running else base_s / makespan_s
+    predicted = _fastest_alone(lanes, answered, even=even)
+    measured = None if baseline is None else _measured(job, baseline)
+    if isinstance(measured, str):
+        notes.append(measured)
+        measured = None
+    base = measured or predicted
+    fastest = min(base, predicted, key=lambda alone: alone.makespan_s)
+    base_lane = lanes.get(base.node, lanes[predicted.node])
+    limit = _alone_s(base_lane, answered, lanes, even=even) / _bound_s(lanes, answered, even=even)
+    achieved = None if job.running else base.makespan_s / makespan_s
     return JobReport(
         makespan_s=makespan_s,
         waves=wave_count(len(answered), usable),
         limit=limit,
         achieved=achieved,
         efficiency=None if achieved is None else achieved / limit,
-        baseline=kind,
-        baseline_s=base_s,
-        baseline_node=base_node,
-        fastest_alone_s=fastest_s,
-        fastest_alone_node=fastest,
+        baseline=base.kind,
+        baseline_s=base.makespan_s,
+        baseline_node=base.node,
+        fastest_alone=fastest.kind,
+        fastest_alone_s=fastest.makespan_s,
+        fastest_alone_node=fastest.node,
         nodes=shares,
         note="; ".join(notes),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """All calls on one node: "measured" or "predicted"."""
+
+    kind: str
+    node: NodeId
+    makespan_s: float
 
 
 def _shares(job: Job, answered: list[Call]) -> tuple[NodeShare, ...]:
@@ -215,12 +226,14 @@ def _alone_s(lane: Lane, answered: list[Call], lanes: dict[NodeId, Lane], *, eve
     return makespan_floor_s(total_s, longest_s, lane.slots)
 
 
-def _fastest_alone(
-    calls: int, lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool
-) -> tuple[NodeId, float]:
-    alone = {node: _alone_s(lane, answered, lanes, even=even) for node, lane in lanes.items()}
-    node = min(alone, key=lambda key: alone[key])
-    return node, alone[node]
+def _fastest_alone(lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool) -> _Alone:
+    return min(
+        (
+            _Alone("predicted", node, _alone_s(lane, answered, lanes, even=even))
+            for node, lane in lanes.items()
+        ),
+        key=lambda alone: alone.makespan_s,
+    )
 
 
 def _bound_s(lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool) -> float:
@@ -233,8 +246,8 @@ def _bound_s(lanes: dict[NodeId, Lane], answered: list[Call], *, even: bool) -> 
     return max(longest_s, total_s / worth)
 
 
-def _measured(job: Job, baseline: Job) -> tuple[NodeId, float] | str:
-    """The baseline run's node and makespan (s), or why it can't be used."""
+def _measured(job: Job, baseline: Job) -> _Alone | str:
+    """The baseline run, or why it can't be used."""
     nodes = {call.node for call in baseline.calls.values() if call.node is not None}
     answered = sum(call.outcome is Outcome.ANSWERED for call in baseline.calls.values())
     if baseline.calls_total != job.calls_total:
@@ -245,5 +258,6 @@ def _measured(job: Job, baseline: Job) -> tuple[NodeId, float] | str:
         flaw = "has calls without an answer"
     else:
         (node,) = nodes
-        return node, baseline.last_closed_at - baseline.opened_at - baseline.idle_s
+        alone_s = baseline.last_closed_at - baseline.opened_at - baseline.idle_s
+        return _Alone("measured", node, alone_s)
     return f"the baseline job {baseline.id} {flaw}, so the baseline is predicted"

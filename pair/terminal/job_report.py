@@ -54,7 +54,8 @@ def _lines(job: Json) -> Iterator[Text]:
             f" · efficiency {percent(job['efficiency'])}"
         )
         fastest = _node_name(job, job["fastest_alone_node"])
-        yield Text(f"fastest node alone: {fastest}, {seconds(job['fastest_alone_s'])}")
+        alone = f"{seconds(job['fastest_alone_s'])}, {plain(job['fastest_alone'])}"
+        yield Text(f"fastest node alone: {fastest} ({alone})")
     yield Text(_tokens(job))
     if job["note"]:
         yield Text(plain(job["note"]), style="yellow")

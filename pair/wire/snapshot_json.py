@@ -109,6 +109,7 @@ def job_json(job: Job, report: JobReport, *, unix_offset_s: float, calls: bool) 
         "baseline": report.baseline,
         "baseline_s": _rounded(report.baseline_s),
         "baseline_node": report.baseline_node,
+        "fastest_alone": report.fastest_alone,
         "fastest_alone_s": _rounded(report.fastest_alone_s),
         "fastest_alone_node": report.fastest_alone_node,
         "nodes": [

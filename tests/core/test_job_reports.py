@@ -48,6 +48,7 @@ def test_5_calls_on_3_equal_nodes() -> None:
     report = job_report(a_job(CLASSIC, {"a": 1, "b": 1, "c": 1}), None, 9.0)
     assert figures(report) == (2, 2.5, 2.5, 1.0, "predicted")
     assert (report.makespan_s, report.baseline_s, report.fastest_alone_s) == (4.0, 10.0, 10.0)
+    assert (report.fastest_alone, report.fastest_alone_node) == ("predicted", "a")
     assert [(n.name, n.slots, n.calls, n.service_s) for n in report.nodes] == [
         ("a", 1, 2, 2.0),
         ("b", 1, 2, 2.0),
@@ -65,6 +66,16 @@ def test_a_measured_baseline_goes_before_a_predicted_one() -> None:
     assert report.achieved == pytest.approx(2.75)
     assert report.efficiency == pytest.approx(1.1)
     assert report.fastest_alone_s == pytest.approx(10.0), "shown beside it, from the job itself"
+    assert report.fastest_alone == "predicted"
+
+
+def test_the_fastest_node_alone_is_no_slower_than_it_was_measured() -> None:
+    # Service times of calls that had company are longer than those of a node alone; and the
+    # measured node may have left since.
+    alone = a_job([("gone", 0.8 * a, 0.8 * z) for _, a, z in ALONE], {"a": 1}, name="team/alone")
+    report = job_report(a_job(CLASSIC, {"a": 1, "b": 1, "c": 1}), alone, 9.0)
+    assert report.fastest_alone_s == report.baseline_s == pytest.approx(8.0)
+    assert (report.fastest_alone, report.fastest_alone_node) == ("measured", "gone")
 
 
 @pytest.mark.parametrize(

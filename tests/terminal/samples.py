@@ -141,6 +141,7 @@ def job(*calls: Json, **changes: Any) -> Json:
         "baseline": "measured",
         "baseline_s": 7.6,
         "baseline_node": "id-a",
+        "fastest_alone": "predicted",
         "fastest_alone_s": 7.4,
         "fastest_alone_node": "id-b",
         "nodes": [

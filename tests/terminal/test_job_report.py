@@ -18,7 +18,7 @@ def test_the_headline_tells_speed_up_limit_and_the_fastest_node() -> None:
         "4 calls on 2 nodes in 4.00 s · 1 failed",
         "1.90x as fast as a alone (7.60 s, measured)",
         "limit 2.00x: 2 waves on 2 slots · efficiency 95%",
-        "fastest node alone: b, 7.40 s",
+        "fastest node alone: b (7.40 s, predicted)",
     ]
     counted, waits = tokens.split(" · ", maxsplit=1)
     assert counted == "tokens 720 in, 40 of them cached, 256 out (64.0 a second)"
