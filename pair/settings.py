@@ -20,7 +20,8 @@ def knob(default: Any, unit: str, reason: str, *, least: float = 0, form: str = 
         unit: "" for names and switches.
         reason: what the setting does and why this default.
         least: the smallest number that makes sense.
-        form: what a text must look like: "" for anything, "address" (HOST:PORT), "url", "strategy".
+        form: what a text must look like: "" for anything, "address" (HOST:PORT or a path), "port"
+            (HOST:PORT only), "url", "strategy".
     """
     return field(
         default=default, metadata={"unit": unit, "reason": reason, "least": least, "form": form}
@@ -191,7 +192,7 @@ class NodeSettings:
         "127.0.0.1:7248",
         "",
         "Where proxies connect; loopback until machines can be paired.",
-        form="address",
+        form="port",
     )
     engines: tuple[str, ...] = knob(
         (), "", "Engines besides those found on the usual ports, as URLs.", form="url"

@@ -9,6 +9,7 @@ import typer
 
 from pair.cli.environment import own_config
 from pair.cli.event_loop import run
+from pair.cli.exit_codes import usage
 from pair.cli.options import JsonOption, ProxyOption
 from pair.cli.output import show, show_json
 from pair.cli.running_proxy import proxy_url
@@ -64,7 +65,8 @@ def bench(
     from pair.cli.measuring import measure
 
     url = proxy_url(own_config({}).settings, proxy)
-    engines = direct_engines(direct or [])
+    with usage():
+        engines = direct_engines(direct or [])
     sizes = {"calls": calls, "output_tokens": output_tokens, "system_repeats": prompt_repeats}
     report = run(measure(url, model, sizes, rounds, alone_on, engines))
     if as_json:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from pair.cli.exit_codes import UsageFault, usage
 from pair.cli.knobs import NODES, checked, knobs, unknown
 from pair.errors import SettingsError
 from pair.settings import Settings
@@ -33,10 +35,15 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says, by key, and what is wrong with its keys."""
+    """What one source says, by key, and what is wrong with its keys.
+
+    Attributes:
+        flags: it is the command line, so that what is wrong in it is wrong usage.
+    """
 
     given: Mapping[str, Given] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    flags: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +73,12 @@ def load(
 
     Raises:
         SettingsError: with every problem found, one a line.
+        UsageFault: the same, where a flag is among them.
     """
-    text = file_text(file, must_exist=must_exist)
+    with usage() if must_exist else nullcontext():
+        text = file_text(file, must_exist=must_exist)
     given_flags = {key: given for key, given in flags.items() if given.value not in (None, [])}
-    layers = (file_layer(text, file), environment_layer(environ), Layer(given_flags))
+    layers = (file_layer(text, file), environment_layer(environ), Layer(given_flags, flags=True))
     settings, places = layered(layers)
     return Config(settings, places, file, misspelt(environ))
 
@@ -148,7 +157,9 @@ def layered(layers: Sequence[Layer]) -> tuple[Settings, Mapping[str, str]]:
     Raises:
         SettingsError: with every problem of every layer, one a line; a value that a stronger layer
             hides must be right all the same.
+        UsageFault: the same, where a flag is among them.
     """
+    kind_of_fault = SettingsError
     problems = [problem for layer in layers for problem in layer.problems]
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -158,9 +169,10 @@ def layered(layers: Sequence[Layer]) -> tuple[Settings, Mapping[str, str]]:
                 values[key] = checked(knobs()[key], given.value)
             except SettingsError as fault:
                 problems.append(f"{given.place}: {fault}")
+                kind_of_fault = UsageFault if layer.flags else kind_of_fault
             places[key] = given.place
     if problems:
-        raise SettingsError("\n".join(problems))
+        raise kind_of_fault("\n".join(problems))
     parts: dict[str, Any] = {}
     for section, kind in get_type_hints(Settings).items():
         if isinstance(kind, type):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from pair.cli import exit_codes
-from pair.cli.event_loop import run_until_stopped, unless
+from pair.cli.event_loop import Stop, run_until_stopped, unless
 from pair.cli.options import JsonOption
 from pair.cli.output import say, show, show_json
 from pair.terminal.job_report import job_report
@@ -46,11 +45,11 @@ def demo(
     # Not at the top: openai takes half a second to import, and no other command needs it.
     from pair.cli.demo_run import run_demo
 
-    async def program(stop: asyncio.Event) -> int:
+    async def program(stop: Stop) -> int:
         work = run_demo(simulated=simulated, nodes=nodes, calls=calls, output_tokens=output_tokens)
         job = await unless(stop, work)
         if job is None:
-            return exit_codes.INTERRUPTED
+            return exit_codes.of_signal(stop.number)
         if as_json:
             show_json(job)
             return exit_codes.OK

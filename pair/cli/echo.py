@@ -83,11 +83,12 @@ def echo(
         for name, value in locals().items()
         if name in _FIELDS and value is not None and name not in ("models", "faults")
     }
-    if models:
-        given["models"] = tuple(parse_model(text) for text in models)
-    if faults:
-        given["faults"] = tuple(parse_fault(text) for text in faults)
-    settings = dataclasses.replace(EchoSettings(), **given)
+    with exit_codes.usage():
+        if models:
+            given["models"] = tuple(parse_model(text) for text in models)
+        if faults:
+            given["faults"] = tuple(parse_fault(text) for text in faults)
+        settings = dataclasses.replace(EchoSettings(), **given)
 
     async def program(stop: asyncio.Event) -> int:
         async with EchoEngine(settings) as engine:

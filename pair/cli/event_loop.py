@@ -19,7 +19,20 @@ from pair.cli import exit_codes
 
 Answer = TypeVar("Answer")
 
-Program = Callable[[asyncio.Event], Coroutine[Any, Any, int]]
+
+class Stop(asyncio.Event):
+    """Set by the first signal.
+
+    Attributes:
+        number: of that signal, 0 before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = 0
+
+
+Program = Callable[[Stop], Coroutine[Any, Any, int]]
 """A long-running command: works until the event is set, then ends in order; gives its exit code."""
 
 
@@ -62,13 +75,14 @@ async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, Answer]) -> Answ
 
 
 async def _under_signals(program: Program) -> int:
-    stop = asyncio.Event()
+    stop = Stop()
     task = asyncio.current_task()
     seen: list[int] = []
 
     def heard(number: int) -> None:
         seen.append(number)
         if len(seen) == 1:
+            stop.number = number
             stop.set()
         elif len(seen) == 2 and task is not None:
             task.cancel()

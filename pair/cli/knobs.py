@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Final, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
+from pair.cli.addresses import tcp_address
 from pair.core.strategies import STRATEGIES
 from pair.discovery.fixed_list import base_url
 from pair.errors import SettingsError, UnusableAddress
@@ -119,7 +120,12 @@ def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
     pieces = value.split() if isinstance(value, str) else value
     if not isinstance(pieces, list | tuple):
         raise SettingsError(f"is {value!r}; right is a list")
-    return tuple(_one(get_args(knob.kind)[0], knob, piece) for piece in pieces)
+    values = tuple(_one(get_args(knob.kind)[0], knob, piece) for piece in pieces)
+    urls = [value.url for value in values if isinstance(value, FixedNode)]
+    for url in urls:
+        if urls.count(url) > 1:
+            raise SettingsError(f"has {url} twice; name each once")
+    return values
 
 
 def _one(kind: Any, knob: Knob, value: Any) -> Any:
@@ -139,6 +145,8 @@ def _one(kind: Any, knob: Knob, value: Any) -> Any:
             return value
         case "address":
             return _address(value)
+        case "port":
+            return _port(value)
         case "url":
             return _url(value)
         case _:
@@ -173,6 +181,14 @@ def _address(text: str) -> str:
         parse_address(text)
     except UnusableAddress as fault:
         raise SettingsError(f"is wrong: {fault}; such as 127.0.0.1:7247 or [::1]:7247") from None
+    return text
+
+
+def _port(text: str) -> str:
+    try:
+        tcp_address(text)
+    except UnusableAddress as fault:
+        raise SettingsError(f"is wrong: {fault}; such as 127.0.0.1:7248 or [::1]:7248") from None
     return text
 
 

@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; every error is one sentence on stderr, a traceback only under `--debug`.
 
     Returns:
-        The exit code: 0 done, 1 failed, 2 usage, 130 interrupted.
+        The exit code: 0 done, 1 failed, 2 usage, 128 + its number where a signal broke it off.
     """
     session = Session()
     try:
@@ -111,18 +111,26 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as fault:  # noqa: BLE001 - the end of the process: a bug, too, is told in one sentence
         if session.debug:
             traceback.print_exception(fault)
-        typer.echo(f"pair: {_sentence(fault)}", err=True)
-        return exit_codes.FAILED
+        told = _told(fault)
+        typer.echo(f"pair: {_sentence(told)}", err=True)
+        return exit_codes.USAGE if isinstance(told, exit_codes.UsageFault) else exit_codes.FAILED
     return exit_codes.OK
 
 
-def _sentence(fault: BaseException) -> str:
-    """What to tell of an error; of several from a task group, the first meant for users."""
+def _told(fault: BaseException) -> BaseException:
+    """Of several errors from a task group, the first meant for users; else the first."""
     leaves = list(_leaves(fault))
-    for leaf in leaves:
-        if isinstance(leaf, PairError) and not isinstance(leaf, BookkeepingError):
-            return str(leaf)
-    told = f"{type(leaves[0]).__name__}: {leaves[0]}"
+    return next((leaf for leaf in leaves if _for_users(leaf)), leaves[0])
+
+
+def _for_users(fault: BaseException) -> bool:
+    return isinstance(fault, PairError) and not isinstance(fault, BookkeepingError)
+
+
+def _sentence(fault: BaseException) -> str:
+    if _for_users(fault):
+        return str(fault)
+    told = f"{type(fault).__name__}: {fault}"
     return f"this is a bug in pair, please report it ({told}); `pair --debug ...` shows where"
 
 

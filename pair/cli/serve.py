@@ -45,6 +45,7 @@ from pair.cli.wiring import (
 )
 from pair.core.names import NodeId
 from pair.core.snapshot import take_snapshot
+from pair.engines.model_file import model_file
 from pair.errors import UnusableAddress
 from pair.proxy.service import Proxy
 from pair.relay.addresses import TcpAddress, parse_address
@@ -155,6 +156,9 @@ class Parts:
 
 def _run(flags: Flags, file: Path | None, parts: Parts) -> NoReturn:
     config = own_config(flags, file)
+    if config.places.get("node.model") == "--model":
+        with exit_codes.usage():
+            model_file(Path(config.settings.node.model).expanduser())
     for sentence in config.warnings:
         warn(sentence)
     machine = node_id(own_folders().state)

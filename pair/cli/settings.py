@@ -11,6 +11,7 @@ from rich.text import Text
 from pair.cli.config import Config, file_text
 from pair.cli.config_text import with_value
 from pair.cli.environment import own_config, own_folders
+from pair.cli.exit_codes import usage
 from pair.cli.folders import write_private
 from pair.cli.knobs import Knob, checked, knob_named, knobs, value_of
 from pair.cli.options import ConfigOption, JsonOption
@@ -64,10 +65,11 @@ def settings(
 @app.command("set")
 def set_value(context: typer.Context, key: KeyArgument, values: ValuesArgument) -> None:
     """Set one setting for good, in the file; your comments there stay."""
-    knob = knob_named(key)
-    if not knob.is_list and len(values) != 1:
-        raise SettingsError(f"{key} takes one value, not {len(values)}")
-    value = checked(knob, values if knob.is_list else values[0])
+    with usage():
+        knob = knob_named(key)
+        if not knob.is_list and len(values) != 1:
+            raise SettingsError(f"{key} takes one value, not {len(values)}")
+        value = checked(knob, values if knob.is_list else values[0])
     _change(context, knob, value)
     say(f"{key} = {_words(value)}")
 
@@ -75,7 +77,8 @@ def set_value(context: typer.Context, key: KeyArgument, values: ValuesArgument) 
 @app.command("unset")
 def unset_value(context: typer.Context, key: KeyArgument) -> None:
     """Take one setting out of the file, so that it has its default again."""
-    knob = knob_named(key)
+    with usage():
+        knob = knob_named(key)
     _change(context, knob, None)
     say(f"{key} = {_words(knob.default)} (the default)")
 

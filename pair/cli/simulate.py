@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from pair.cli.exit_codes import usage
 from pair.cli.options import JsonOption
 from pair.cli.output import show, show_json
 from pair.core.strategies import STRATEGIES, QueueDepth
@@ -112,8 +113,10 @@ def simulate(
 
     Without options: the classic 5 calls on 3 nodes.
     """
+    with usage():
+        each = (1.0,) * nodes if unequal is None else speeds(unequal)
     plan = Plan(
-        speeds=(1.0,) * nodes if unequal is None else speeds(unequal),
+        speeds=each,
         slots=slots,
         calls=calls,
         prompt_tokens=prompt_tokens,
@@ -127,7 +130,8 @@ def simulate(
         failures=failures,
         seed=seed,
     )
-    experiment = Experiment(plan, strategy or [QueueDepth.name], Settings().limits())
+    with usage():
+        experiment = Experiment(plan, strategy or [QueueDepth.name], Settings().limits())
     carry_out(experiment)
     if as_json:
         runs = [dataclasses.asdict(report) for report in experiment.reports]

@@ -37,12 +37,13 @@ async def test_people_get_the_report_with_its_timeline(home: Path) -> None:
     assert out.splitlines()[-1].startswith("the engines were pretended")
 
 
-async def test_a_signal_breaks_it_off_and_cleans_up(home: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_breaks_it_off_and_cleans_up(home: Path, number: signal.Signals) -> None:
     flags = ("--simulated", "--output-tokens", "2000")
     async with pair_process(home, "demo", *flags) as process:
         await process.error_line_with("one node alone")
-        process.signal(signal.SIGTERM)
-        assert await process.end() == 130
+        process.signal(number)
+        assert await process.end() == 128 + number
         out, err = await process.rest()
     assert out == ""
     assert "Traceback" not in err

@@ -42,7 +42,7 @@ def test_what_it_cannot_be_is_told(pair: Pair) -> None:
         (["--listen", "everywhere"], "everywhere"),
     ):
         run = pair("echo", *flags)
-        assert (run.code, run.out) == (1, ""), flags
+        assert (run.code, run.out) == (2, ""), flags
         assert word in run.err
 
 

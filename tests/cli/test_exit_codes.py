@@ -6,5 +6,5 @@ from pair.cli import exit_codes
 
 
 def test_a_signals_code_is_what_shells_expect() -> None:
-    assert exit_codes.of_signal(signal.SIGINT) == exit_codes.INTERRUPTED
+    assert exit_codes.of_signal(signal.SIGINT) == 130
     assert exit_codes.of_signal(signal.SIGTERM) == 143

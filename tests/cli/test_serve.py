@@ -158,7 +158,19 @@ async def test_a_model_that_cannot_be_loaded_ends_the_node(home: Path, tmp_path:
 
 def test_a_model_that_is_not_there_is_told_at_once(pair: Pair) -> None:
     run = pair(*EMBEDDED, "--model", "none.gguf")
-    assert (run.code, run.out, run.err) == (1, "", "pair: there is no model file none.gguf\n")
+    assert (run.code, run.out, run.err) == (2, "", "pair: there is no model file none.gguf\n")
+
+
+def test_the_same_mistake_in_the_environment_or_file_is_no_wrong_usage(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in (("NODE_SLOTS", "-1"), ("PROXY_STRATEGY", "typo")):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"PAIR_{variable}", value)
+            assert pair("up").code == 1, variable
+            assert pair("up", "--slots", "-2").code == 2, "a flag is wrong, too"
+    monkeypatch.setenv("PAIR_NODE_MODEL", "none.gguf")
+    assert pair(*EMBEDDED).code == 1
 
 
 @pytest.mark.parametrize(
@@ -187,7 +199,10 @@ def test_a_port_in_use_is_one_sentence_with_the_flag(
     [
         (["serve", "--strategy", "queue-depht"], "the nearest one is queue-depth"),
         (["serve", "--node", "https://a"], "--node: nodes is wrong: the node 'https://a'"),
-        (["serve", "--node", "http://a:1", "--node", "http://a:1"], "is named twice"),
+        (
+            ["serve", "--node", "http://a:1", "--node", "http://a:1"],
+            "--node: nodes has http://a:1 twice",
+        ),
         (["serve", "--listen", "7247"], "--listen: proxy.listen is wrong"),
         (["serve", "--config", "none.toml"], "there is no file none.toml"),
         (["node", "--slots", "-1"], "--slots: node.slots is -1"),
@@ -199,7 +214,7 @@ def test_a_wrong_flag_is_named_and_nothing_starts(
     pair: Pair, arguments: list[str], words: str
 ) -> None:
     run = pair(*arguments)
-    assert (run.code, run.out) == (1, "")
+    assert (run.code, run.out) == (2, "")
     assert words in run.err
     assert len(run.err.splitlines()) == 1
 

@@ -55,7 +55,7 @@ def test_a_wrong_value_changes_nothing(
     pair: Pair, home: Path, arguments: list[str], sentence: str
 ) -> None:
     run = pair("settings", "set", *arguments)
-    assert (run.code, run.out) == (1, "")
+    assert (run.code, run.out) == (2, "")
     assert run.err.startswith(f"pair: {sentence}")
     assert not home.exists()
 
@@ -94,4 +94,4 @@ def test_a_named_file_a_link_and_a_variable_that_wins(
     assert "the variable PAIR_QUEUE_LIMT is not a setting" in run.err
     assert run.json["file"] == str(link)
     missing = pair("settings", "--config", str(tmp_path / "none.toml"))
-    assert (missing.code, missing.err) == (1, f"pair: there is no file {tmp_path / 'none.toml'}\n")
+    assert (missing.code, missing.err) == (2, f"pair: there is no file {tmp_path / 'none.toml'}\n")

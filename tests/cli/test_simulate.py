@@ -44,7 +44,7 @@ def test_speeds_are_numbers_above_0(pair: Pair, text: str) -> None:
     with pytest.raises(SettingsError, match="--unequal takes speeds above 0"):
         speeds(text)
     run = pair("simulate", "--unequal", text)
-    assert (run.code, run.out) == (1, "")
+    assert (run.code, run.out) == (2, "")
     assert run.err.startswith("pair: --unequal takes speeds above 0 such as 1,0.5,0.25, not ")
 
 
@@ -55,7 +55,7 @@ def test_speeds() -> None:
 def test_wrong_numbers_and_names_are_told(pair: Pair) -> None:
     assert pair("simulate", "--calls", "0").code == 2
     unknown = pair("simulate", "--strategy", "luck")
-    assert (unknown.code, unknown.out) == (1, "")
+    assert (unknown.code, unknown.out) == (2, "")
     assert "strategy 'luck' does not exist; choose one of queue-depth" in unknown.err
 
 
