@@ -25,7 +25,7 @@ from pair.core.retrying import RULES
 from pair.core.standing import restore, set_aside
 from pair.core.strategies import Strategy
 from pair.core.ticket import Ticket
-from pair.core.waiting_room import WaitingRoom
+from pair.core.waiting_room import Line, WaitingRoom
 from pair.errors import BookkeepingError
 
 _SERVICE_WEIGHT = 0.2
@@ -224,20 +224,24 @@ class Desk:
     def match(self, now: float) -> None:
         """Give free slots to those who wait, first come first, until neither is left among the
         names that were stirred.
+
+        Whom the strategy leaves waiting, that one alone waits; it is asked again at the next event.
         """
-        if not self._stirred:
-            return
-        names = [name for name in self._stirred if self.room.line(name) is not None]
-        self._stirred.clear()
-        while names:
-            served = [found for name in names if (found := self._next_served(name)) is not None]
-            if not served:
-                break
-            ticket, candidates = min(served, key=lambda found: found[0].arrival)
-            if not self._grant(ticket, candidates, now):
-                break
+        names, self._stirred = self._stirred, {}
+        asides: dict[ModelName, Line] = {}
+        while served := [found for name in names if (found := self._next_served(name))]:
+            line, ticket, candidates = min(served, key=lambda found: found[1].arrival)
+            choice = self.strategy.choose(ticket, candidates, now)
+            if choice is None:
+                line.step_aside(ticket)
+                asides[ticket.name] = line
+            else:
+                self._leave_room(ticket, now)
+                self._lease(ticket, choice.replica, choice.reason, now)
+        for line in asides.values():
+            line.all_back()
         # A grant stirs nothing new: it only takes a slot away.
-        self._stirred.clear()
+        self._stirred = dict.fromkeys(asides)
 
     def refresh(self, replica: Replica, now: float) -> None:
         """A count, a state or a phase of this replica changed: those who wait for it may be
@@ -246,7 +250,7 @@ class Desk:
         if self._fleet.refresh(replica, now):
             self._stirred.update(dict.fromkeys(self._fleet.names_of(replica)))
 
-    def _next_served(self, name: ModelName) -> tuple[Ticket, Collection[Replica]] | None:
+    def _next_served(self, name: ModelName) -> tuple[Line, Ticket, Collection[Replica]] | None:
         free = self._fleet.free(name)
         line = self.room.line(name)
         if not free or line is None:
@@ -254,16 +258,8 @@ class Desk:
         for ticket in line.heads():
             candidates = allowed(ticket, free, self._fleet)
             if candidates:
-                return ticket, candidates
+                return line, ticket, candidates
         return None
-
-    def _grant(self, ticket: Ticket, candidates: Collection[Replica], now: float) -> bool:
-        choice = self.strategy.choose(ticket, candidates, now)
-        if choice is None:
-            return False
-        self._leave_room(ticket, now)
-        self._lease(ticket, choice.replica, choice.reason, now)
-        return True
 
     def _lease(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:
         ticket.lease = self.ledger.grant(ticket.id, replica, now, light=ticket.opened.light)

@@ -31,8 +31,8 @@ class Strategy(Protocol):
     def name(self) -> str: ...
 
     def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
-        """Pick one of `free` (never empty); None leaves the ticket waiting until the next event
-        (I4 says when that is allowed).
+        """Pick one of `free` (never empty); None leaves this ticket waiting until the next event
+        (I4 says when that is allowed) and offers the slot to those behind it.
         """
         ...
 

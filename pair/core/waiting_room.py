@@ -7,7 +7,8 @@ again (I5) without any special place.
 Each line has two lanes, because most tickets may go to any replica and a few may not (a pin, a node
 that has failed them): when a slot frees, the head of the free lane is found at once and only the
 few are searched. Those who come back to an earlier place stand with the few, since the free lane
-only grows at its end.
+only grows at its end. Who is offered a slot and does better to wait steps aside, so that the next
+one is the head, and takes the same place again when everybody has been asked.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ class Line:
         # Not a plain dict: finding its first key steps over every key deleted before it.
         self.free: OrderedDict[TicketId, Ticket] = OrderedDict()
         self.few: list[Ticket] = []
+        self.aside: list[Ticket] = []
 
     def __len__(self) -> int:
-        return len(self.free) + len(self.few)
+        return len(self.free) + len(self.few) + len(self.aside)
 
     def heads(self) -> Iterator[Ticket]:
         """The tickets that may be next, by arrival: each of the few, and the head of the free
@@ -55,8 +57,24 @@ class Line:
         else:
             bisect.insort(self.few, ticket, key=_arrival)
 
+    def step_aside(self, ticket: Ticket) -> None:
+        """Leave a head out until `all_back`."""
+        self.remove(ticket)
+        self.aside.append(ticket)
+
+    def all_back(self) -> None:
+        """Give everybody who stepped aside the old place."""
+        # Backwards, since of the free lane only heads can have stepped aside.
+        for ticket in reversed(self.aside):
+            if ticket.anywhere:
+                self.free[ticket.id] = ticket
+                self.free.move_to_end(ticket.id, last=False)
+            else:
+                bisect.insort(self.few, ticket, key=_arrival)
+        self.aside.clear()
+
     def remove(self, ticket: Ticket) -> None:
-        """Take out a ticket that is in here."""
+        """Take out a ticket that is in here and has not stepped aside."""
         if self.free.pop(ticket.id, None) is None:
             del self.few[bisect.bisect_left(self.few, ticket.arrival, key=_arrival)]
 

@@ -39,6 +39,7 @@ from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import take_snapshot
 from pair.core.strategies import Strategy, strategy_named
+from tests.core.hesitant import Hesitant, any_strategy
 
 FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING)
 SAME_NODE_AGAIN = (FailureKind.BUSY, FailureKind.LOADING, FailureKind.RATE_LIMITED)
@@ -77,10 +78,10 @@ class SeenNode:
 class Audit:
     """Watches one scheduler; `see` raises AssertionError with the invariant's number."""
 
-    def __init__(self, limits: Limits, *, always_serves: bool) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.always_serves = always_serves
-        """Whether the strategy must never leave an eligible slot free (I4 without "unless")."""
+        self.declined: set[TicketId] = set()
+        """Whom the strategy has left waiting at this event: the one "unless" of I4 and I5."""
         self.tickets: dict[TicketId, SeenTicket] = {}
         self.leases: dict[LeaseId, tuple[TicketId, ReplicaId, bool]] = {}
         self.settled: set[LeaseId] = set()
@@ -106,8 +107,7 @@ class Audit:
             places = [ticket.lease is not None, ticket.waiting, ticket.over]
             assert sum(places) == 1, f"I1: {ticket} is not in exactly one place"
             assert not (ticket.waiting and ticket.opened.light), f"I1: light {ticket} waits"
-        if self.always_serves:
-            self._nobody_waits_beside_a_free_slot()
+        self._nobody_waits_beside_a_free_slot()
 
     # Own books
 
@@ -318,7 +318,8 @@ class Audit:
 
     def _may_take(self, ticket: SeenTicket, replica: ReplicaId, said: ReplicaReport) -> bool:
         return (
-            ticket.opened.model in (said.model, *said.aliases)
+            ticket.opened.ticket not in self.declined
+            and ticket.opened.model in (said.model, *said.aliases)
             and ticket.pin in (None, replica.node)
             and replica.node not in ticket.failed_on
         )
@@ -396,11 +397,14 @@ class AuditedScheduler(Scheduler):
     ) -> None:
         strategy = strategy_named("queue-depth") if strategy is None else strategy
         super().__init__(limits, strategy, now)
-        self.audit = Audit(limits, always_serves=strategy.name in ("queue-depth", "round-robin"))
+        self.audit = Audit(limits)
+        if isinstance(strategy, Hesitant):
+            self.audit.declined = strategy.declined
         self.log: list[tuple[Event, float, list[Decision]]] = []
         self.logs = log
 
     def handle(self, event: Event, now: float) -> list[Decision]:
+        self.audit.declined.clear()
         decisions = super().handle(event, now)
         if self.logs:
             self.log.append((event, now, list(decisions)))
@@ -441,6 +445,6 @@ class AuditedScheduler(Scheduler):
 
     def replay(self) -> None:
         """I8: the same events at the same times give the same decisions."""
-        again = Scheduler(self.limits, strategy_named(self.desk.strategy.name), self.started_at)
+        again = Scheduler(self.limits, any_strategy(self.desk.strategy.name), self.started_at)
         for event, now, decisions in self.log:
             assert again.handle(event, now) == decisions, f"I8: {event} at {now} differs"

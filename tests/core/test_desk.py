@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from pair.core.decisions import Dispatch, Refuse
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
-from pair.core.replica import Replica
-from pair.core.strategies import Choice, QueueDepth
 from pair.core.ticket import Ticket
 from pair.errors import BookkeepingError
 from tests.core.audit import AuditedScheduler
+from tests.core.hesitant import Hesitant
 from tests.core.house import replica, report
 from tests.core.limits import limits
 from tests.core.story import (
@@ -145,22 +142,48 @@ def test_a_node_that_joins_a_running_job_counts_for_its_limit() -> None:
     story.sees(*map(hangs_up, (1, 2, 3))).ends()
 
 
-class Hesitant(QueueDepth):
-    """A strategy that declines until told otherwise, as one that predicts finish times may."""
+class Waiting(Hesitant):
+    """Leaves the tickets of `patient` waiting, and no others."""
 
-    name = "hesitant"
-    willing = False
+    def __init__(self, *patient: int) -> None:
+        super().__init__()
+        self.patient = set(patient)
 
-    def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
-        return super().choose(ticket, free, now) if self.willing else None
+    def declines(self, ticket: Ticket, now: float) -> bool:
+        return ticket.id in self.patient
+
+
+def told_with(strategy: Waiting) -> Story:
+    story = Story()
+    story.house.scheduler = AuditedScheduler(limits(), strategy)
+    return story
 
 
 def test_a_strategy_may_leave_a_ticket_waiting_until_the_next_event() -> None:
-    strategy = Hesitant()
-    story = Story()
-    story.house.scheduler = AuditedScheduler(limits(), strategy)
-    story.sees(comes("a")).at(0.5).sees(call(1)).expects()
-    strategy.willing = True
+    strategy = Waiting(1)
+    story = told_with(strategy).sees(comes("a")).at(0.5).sees(call(1)).expects()
+    strategy.patient.clear()
     story.at(1.1).expects("1 to a")
     assert story.house.scheduler.audit.leases.keys() == {LEASE}
     assert story.house.leases[ONE].replica.node == NodeId("a")
+
+
+def test_whom_a_strategy_leaves_waiting_holds_up_nobody_else() -> None:
+    strategy = Waiting(1, 3)
+    story = told_with(strategy)
+    two_models = report("a", replica("m", slots=2), replica("n"))
+    story.sees(comes("a", says=two_models)).at(0.5).sees(*calls(1, 2, 3, 4), call(5, "n"))
+    story.expects("2 to a", "4 to a", "5 to a")
+    story.sees(call(6), call(7), answered(2)).expects("6 to a")
+    strategy.patient.clear()
+    story.sees(answered(4)).expects("1 to a").sees(answered(1)).expects("3 to a")
+    story.sees(answered(3)).expects("7 to a").sees(*map(answered, (5, 6, 7)))
+
+
+def test_a_pinned_ticket_that_a_strategy_leaves_waiting_keeps_its_place() -> None:
+    strategy = Waiting(1, 2)
+    story = told_with(strategy).sees(comes("a"))
+    story.at(0.5).sees(call(1, pin="a"), call(2), call(3)).expects("3 to a")
+    strategy.patient.clear()
+    story.sees(answered(3)).expects("1 to a").sees(answered(1)).expects("2 to a")
+    story.sees(answered(2))

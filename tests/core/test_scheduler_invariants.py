@@ -33,8 +33,8 @@ from pair.core.events import (
 )
 from pair.core.names import EngineName, JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
-from pair.core.strategies import strategy_named
 from pair.errors import BookkeepingError
+from tests.core.hesitant import any_strategy
 from tests.core.house import House, replica, report
 from tests.core.limits import limits
 
@@ -72,13 +72,13 @@ class Walk(RuleBasedStateMachine):
     """A house in which anything happens; nodes answer when a rule says so, not by themselves."""
 
     @initialize(
-        strategy=st.sampled_from(["queue-depth", "round-robin"]),
+        strategy=st.sampled_from(["queue-depth", "round-robin", "hesitant"]),
         waits=st.booleans(),
         begins=st.lists(st.tuples(A_NODE, st.integers(1, 2)), max_size=3),
     )
     def begin(self, strategy: str, waits: bool, begins: list[tuple[NodeId, int]]) -> None:
         chosen = replace(LIMITS, wait_limit_s=5.0) if waits else LIMITS
-        self.house = House(chosen, strategy_named(strategy))
+        self.house = House(chosen, any_strategy(strategy))
         self.house.answer_probes = False
         self.audit = self.house.scheduler.audit
         self.opened = 0
