@@ -93,6 +93,9 @@ class Attempt:
     async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
         upstream, answer = await link.pool.ask(head, body)
         self._upstream = upstream
+        if answer.first(REQUEST_ID) is not None:
+            # The engine's own id stays: it is what its log can be searched for.
+            self.headers = [header for header in self.headers if header[0] != REQUEST_ID]
         try:
             if may_be_failure(answer.status):
                 await self._weigh(upstream, answer)
@@ -102,9 +105,6 @@ class Attempt:
         except BaseException:
             upstream.abort()
             raise
-        if answer.first(REQUEST_ID) is not None:
-            # The engine's own id stays: it is what its log can be searched for.
-            self.headers = [header for header in self.headers if header[0] != REQUEST_ID]
         content_type = answer.first(b"content-type") or b""
         encoding = answer.first(b"content-encoding")
         # Into a compressed stream nothing readable can be put; it can only be cut.

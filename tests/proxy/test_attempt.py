@@ -395,6 +395,17 @@ async def test_the_engines_last_word_says_which_node_gave_it() -> None:
         await assert_clean(pair.built, failed=1)
 
 
+async def test_the_engines_last_word_keeps_the_engines_own_request_id() -> None:
+    async with two(attempts_limit=1) as pair:
+        client = await pair.built.raw()
+        client.post(chat("raw"), X_Request_Id="ours", Connection="close")
+        call = await pair.first.next_call()
+        await call.send(page(b"no", 502, "X-Request-Id: theirs"))
+        received = await everything(client)
+        assert re.findall(rb"(?i)x-request-id: (\w+)", received) == [b"theirs"]
+        await assert_clean(pair.built, failed=1)
+
+
 # --- answers that break off ---------------------------------------------------------------------
 
 
