@@ -54,6 +54,10 @@ class Admission:
         """Requests admitted to this replica and not settled."""
         return self._running[key]
 
+    def total(self) -> int:
+        """The same over all replicas."""
+        return self._running.total()
+
     def take_peak(self, key: ReplicaKey) -> int:
         """The most that ran there at once since this was last asked."""
         peak = self._peak.pop(key, 0)

@@ -36,6 +36,7 @@ class Node:
 
     Attributes:
         address: where it listens, with the real port, once entered.
+        admission: what runs here, for reading.
     """
 
     def __init__(
@@ -54,13 +55,13 @@ class Node:
         self._node_id = node_id
         self._name = name
         self._version = version
-        self._admission = Admission()
-        self._book = EngineBook(self._admission)
+        self.admission = Admission()
+        self._book = EngineBook(self.admission)
         self._embedded = _embedded(settings.node)
         relay = settings.relay
         self._watch = EngineWatch(
             self._book,
-            self._admission,
+            self.admission,
             UpstreamLimits(
                 connect_limit_s=relay.connect_limit_s,
                 head_limit_bytes=relay.head_limit_bytes,
@@ -76,7 +77,7 @@ class Node:
         self._app = App(
             node=node_id,
             book=self._book,
-            admission=self._admission,
+            admission=self.admission,
             report=self.report,
             body_limit_bytes=settings.proxy.body_limit_bytes,
         )

@@ -30,6 +30,7 @@ def test_replicas_are_counted_apart() -> None:
     assert admission.admit(A, 1) is not None
     assert admission.admit(B, 1) is not None
     assert (admission.running(A), admission.running(B)) == (1, 1)
+    assert admission.total() == 2
 
 
 def test_a_second_settlement_is_our_own_mistake() -> None:
