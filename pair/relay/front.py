@@ -85,8 +85,10 @@ class Front:
         try:
             listening = await self._listen(where)
         except OSError as error:
-            # asyncio words its own text around the number, uvloop and name resolution theirs.
-            why = _WHY.get(error.errno or 0, error.strerror or str(error))
+            # asyncio words its own text around the number, uvloop and name resolution theirs. From
+            # Python 3.13 on asyncio gives no number where the machine lacks the address.
+            number = error.errno or errno.EADDRNOTAVAIL
+            why = _WHY.get(number, error.strerror or str(error))
             raise UnusableAddress(f"cannot listen on {where}: {why}") from error
         self._listening.append(listening)
         if isinstance(where, UnixAddress):

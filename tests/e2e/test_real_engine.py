@@ -23,6 +23,5 @@ async def test_six_calls_on_two_embedded_nodes_reach_what_a_perfect_direct_clien
         (each.speedup, each.direct_speedup) for each in comparison.rounds
     ]
     for each in comparison.rounds:
-        by_node = [answer.node for answer in each.together.answers]
-        assert sorted(set(by_node)) == ["node-0", "node-1"]
+        assert len({answer.node for answer in each.together.answers}) == 2
         assert all(answer.output_events > 0 for answer in each.together.answers)

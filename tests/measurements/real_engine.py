@@ -27,7 +27,7 @@ async def measure(rounds: int) -> Comparison:
             house.base_url,
             Workload(house.model, CALLS, OUTPUT_TOKENS),
             name="real",
-            alone_on="node-0",
+            alone_on=next(iter(house.engines)),
             direct={name: f"{url}/v1" for name, url in house.engines.items()},
         )
         await comparer.warm_up(list(house.engines), lambda _: None)

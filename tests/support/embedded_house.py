@@ -39,8 +39,9 @@ class EmbeddedHouse:
 @asynccontextmanager
 async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
     """Entered when every node has been found and is ready."""
-    # A name of its own: loopback is shared with whatever else announces itself on this machine.
-    model = f"smollm2-{secrets.token_hex(3)}"
+    # Names of its own: loopback is shared with whatever else announces itself on this machine.
+    mark = secrets.token_hex(3)
+    model = f"smollm2-{mark}"
     async with AsyncExitStack() as stack:
         engines = {}
         ids = []
@@ -48,7 +49,7 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
             options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1)
             engine = await stack.enter_async_context(EmbeddedEngine(options))
             await engine.ready()
-            name = f"node-{number}"
+            name = f"node-{number}-{mark}"
             engines[name] = engine.url
             node_id = NodeId(secrets.token_hex(16))
             ids.append(node_id)
