@@ -8,13 +8,13 @@ request that has been through a node is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pair.agent.admission import Admission
 from pair.agent.engine_book import Choice, EngineBook
 from pair.agent.visit import Visit
-from pair.core.names import EngineName, NodeId
-from pair.core.reports import NodeReport
+from pair.core.names import NodeId
+from pair.core.reports import NodeReport, ReplicaReport
 from pair.errors import NodeFault, RequestFault
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
@@ -32,7 +32,7 @@ from pair.wire.errors import (
 )
 from pair.wire.headers import VIA, header_text, read_choice
 from pair.wire.node_report import REPORT_PATH, encode_report
-from pair.wire.request_peek import Peek, peek
+from pair.wire.request_peek import peek
 
 ENGINE_UNREACHABLE = "engine_unreachable"
 
@@ -102,8 +102,8 @@ class App:
         exchange.answer(answer.status, answer.headers, answer.body)
 
     async def _serve(self, visit: Visit) -> None:
-        """Choose by the headers where a proxy has chosen, so that a full node never reads a
-        body.
+        """Refuse by the headers where a proxy has chosen, so that a full node never reads a body;
+        take the slot after it, so that a slow upload never holds one.
         """
         head = visit.exchange.head
         if head.first(VIA) is not None:
@@ -112,26 +112,37 @@ class App:
         if self.draining:
             visit.answer(self._later(visit, NODE_DRAINING, "This node is being stopped."))
             return
-        engine, model = read_choice(head.first)
-        if engine is not None and (model is not None or visit.light):
-            choice = self._book.named(engine, model)
-            if choice is None:
-                raise self._not_here(model or engine)
-            await self._admit(visit, choice, None)
-        else:
-            pieces = await visit.exchange.read_body(self._body_limit_bytes)
-            seen = peek(
-                head.method,
-                head.target,
-                pieces,
-                content_type=head.first(b"content-type"),
-                content_encoding=head.first(b"content-encoding"),
-            )
-            await self._admit(visit, self._choose(seen, engine), pieces)
+        choice = self._chosen(visit)
+        if choice is not None and (full := self._full(visit, choice)) is not None:
+            visit.choice = choice
+            visit.answer(self._busy(visit, full))
+            return
+        pieces = await visit.exchange.read_body(self._body_limit_bytes)
+        # Again, for an upload takes its time and an engine may have gone or changed in it.
+        choice = self._chosen(visit) or self._choose(visit, pieces)
+        await self._admit(visit, choice, pieces)
 
-    def _choose(self, seen: Peek, engine: EngineName | None) -> Choice:
+    def _chosen(self, visit: Visit) -> Choice | None:
+        """What a proxy has chosen, None if it has not; raises RequestFault if that is not here."""
+        engine, model = read_choice(visit.exchange.head.first)
+        if engine is None or (model is None and not visit.light):
+            return None
+        choice = self._book.named(engine, model)
+        if choice is None:
+            raise self._not_here(model or engine)
+        return choice
+
+    def _choose(self, visit: Visit, pieces: Sequence[bytes]) -> Choice:
         """Where a request goes for which no proxy has chosen a replica."""
-        book = self._book
+        book, head = self._book, visit.exchange.head
+        engine, _ = read_choice(head.first)
+        seen = peek(
+            head.method,
+            head.target,
+            pieces,
+            content_type=head.first(b"content-type"),
+            content_encoding=head.first(b"content-encoding"),
+        )
         if seen.model is not None:
             choice = (
                 book.with_model(seen.model) if engine is None else book.named(engine, seen.model)
@@ -146,7 +157,15 @@ class App:
             raise RequestFault(404, "no_engine", "No engine has been found on this machine yet.")
         raise model_missing(book.models())
 
-    async def _admit(self, visit: Visit, choice: Choice, pieces: list[bytes] | None) -> None:
+    def _full(self, visit: Visit, choice: Choice) -> ReplicaReport | None:
+        """The replica, if all its slots are taken and the request would need one."""
+        replica = choice.replica
+        if visit.light or replica is None:
+            return None
+        running = self._admission.running((replica.engine, replica.model))
+        return replica if running >= replica.slots else None
+
+    async def _admit(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         """Relay under a slot, unless the request costs none; whatever happens, the slot comes
         back.
         """
@@ -157,18 +176,15 @@ class App:
             return
         admitted = self._admission.admit((replica.engine, replica.model), replica.slots)
         if admitted is None:
-            words = f"All {replica.slots} slots of {replica.model} on this node are taken."
-            visit.answer(self._later(visit, NODE_BUSY, words))
+            visit.answer(self._busy(visit, replica))
             return
         try:
             await self._relay(visit, choice, pieces)
         finally:
             self._admission.settle(admitted)
 
-    async def _relay(self, visit: Visit, choice: Choice, pieces: list[bytes] | None) -> None:
+    async def _relay(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         exchange = visit.exchange
-        if pieces is None:
-            pieces = await exchange.read_body(self._body_limit_bytes)
         engine = choice.engine
         request = request_bytes(
             exchange.head,
@@ -190,6 +206,10 @@ class App:
             else:
                 words = f"The engine {engine.name} on this node gave no answer: {fault}"
                 visit.answer(own_answer(visit.dialect, 502, ENGINE_UNREACHABLE, words))
+
+    def _busy(self, visit: Visit, replica: ReplicaReport) -> OwnAnswer:
+        words = f"All {replica.slots} slots of {replica.model} on this node are taken."
+        return self._later(visit, NODE_BUSY, words)
 
     def _later(self, visit: Visit, code: str, words: str) -> OwnAnswer:
         return own_answer(visit.dialect, 503, code, words, retry_after_s=BUSY_RETRY_AFTER_S)

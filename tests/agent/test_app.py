@@ -301,13 +301,36 @@ async def test_a_hang_up_stops_the_engine_and_frees_the_slot(stream: bool) -> No
         await until(lambda: node.running("llamacpp:1", "echo") == 0)
 
 
-async def test_a_hang_up_in_the_middle_of_a_body_frees_the_slot() -> None:
-    async with face(local("llamacpp:1", "http://127.0.0.1:9", "echo")) as node:
+async def test_an_upload_that_stalls_holds_no_slot() -> None:
+    async with EchoEngine(INSTANT) as engine, face(of(engine)) as node:
         _, writer = await node.connect()
         writer.write(_head(CHAT, content_length=1000) + b"{")
-        await until(lambda: node.running("llamacpp:1", "echo") == 1)
+        await until(lambda: not node.app.idle.is_set())
+        assert node.running("llamacpp:1", "echo") == 0
+        async with node.client.post(node.url + CHAT, data=chat(), headers=chosen()) as answer:
+            assert answer.status == 200
+            await answer.read()
+        assert not node.app.idle.is_set()
         writer.close()
-        await until(lambda: node.running("llamacpp:1", "echo") == 0)
+        await until(node.app.idle.is_set)
+
+
+async def test_a_slot_that_went_during_an_upload_is_a_refusal() -> None:
+    async with EchoEngine(ENDLESS) as engine, face(of(engine)) as node:
+        reader, writer = await node.connect()
+        body = chat()
+        writer.write(_head(CHAT, content_length=len(body)) + body[:5])
+        await until(lambda: not node.app.idle.is_set())
+        async with busy(node):
+            writer.write(body[5:])
+            async with asyncio.timeout(SOON_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                error = json.loads(await reader.readuntil(b"}}"))["error"]
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert error["code"] == "node_busy"
+        writer.close()
+        await writer.wait_closed()
+        assert len(engine.journal.entries) == 1
 
 
 async def test_whatever_happens_to_300_requests_all_slots_come_back() -> None:
