@@ -32,8 +32,8 @@ class Dispatch:
 
 
 class RefusalKind(StrEnum):
-    """Why a ticket gets no answer from any node; `wire/errors.py` gives each its status and
-    words.
+    """Why a ticket gets no answer from any node; `core/refusals.py` says what is wrong,
+    `wire/errors.py` gives each its status and the advice.
     """
 
     UNKNOWN_MODEL = "unknown_model"
@@ -53,8 +53,8 @@ class Refuse:
     """End the ticket with an error of our own.
 
     Attributes:
-        detail: one sentence with the particulars: which models exist, how many wait, what the last
-            failure was.
+        detail: what is wrong, one whole sentence with the particulars: which models exist, how many
+            wait, what the last failure was.
         retry_after_s: whole seconds to put into `Retry-After`, None where coming back would not
             help.
     """

@@ -1,8 +1,8 @@
 """What `pair` itself says to a client, in the client's own dialect.
 
 Separate from the engines' errors (`engine_errors.py`): those are read, these are worded. Every
-refusal says what is wrong, the particulars, and what to do, since what people see of an agent's
-failure is often this one sentence.
+refusal says what is wrong and what to do, in a sentence each, since what people see of an agent's
+failure is often only that. The first is the core's (`core/refusals.py`), the second stands here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pair.core.decisions import RefusalKind, Refuse
+from pair.core.refusals import listed
 from pair.errors import RequestFault
 from pair.wire.dialects import Dialect
 
@@ -26,9 +27,6 @@ MODEL_NOT_FOUND = "model_not_found"
 
 RETRY_AFTER_S = 2
 """Said with every 429 and 503 for which nobody knows better: about one short generation."""
-
-MODELS_NAMED_LIMIT = 20
-"""Most existing models named in an error; a house has fewer, a public list has hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,60 +43,43 @@ class _Refusal:
     """How one kind of refusal looks to a client.
 
     Attributes:
-        opening: what is wrong, in general; the core's particulars follow after a colon.
-        advice: what the client or its user can do about it.
+        advice: what the client or its user can do about it; the core's one sentence on what is
+            wrong goes before it.
     """
 
     status: int
     code: str
-    opening: str
     advice: str
 
 
 _REFUSALS = {
     RefusalKind.UNKNOWN_MODEL: _Refusal(
-        404,
-        MODEL_NOT_FOUND,
-        "No machine here holds this model",
-        "Ask for one that exists, or load it on a machine; `pair models` lists them.",
+        404, MODEL_NOT_FOUND, "Ask for one that is there, or load yours on a machine."
     ),
     RefusalKind.UNKNOWN_NODE: _Refusal(
         404,
         "node_not_found",
-        "The machine named in x-pair-node can't serve this",
-        "Name another one (`pair nodes` lists them) or leave the header out.",
+        "Name another one by its id (`pair nodes` lists them), or leave the header x-pair-node out "
+        "to let any machine answer.",
     ),
     RefusalKind.NO_NODE: _Refusal(
         503,
         "no_node",
-        "No machine that could answer is there",
-        "Start `pair node` on a machine with a model, or name one with --node; "
-        "`pair nodes` shows what is known.",
+        "Start `pair node` on a machine with a model, or name its engine with "
+        "`pair serve --node URL`; `pair nodes` shows what is known.",
     ),
     # 429, not 503: it is the callers' own number of requests that is too high, and agents multiply
     # a 503 (Codex 30 times, OpenCode 9 times) where they slow down on a 429.
     RefusalKind.QUEUE_FULL: _Refusal(
-        429,
-        "queue_full",
-        "Too many requests wait already",
-        "Send fewer at a time, or raise queue.limit.",
+        429, "queue_full", "Send fewer at a time, add a machine, or raise the limit."
     ),
     RefusalKind.WAITED_TOO_LONG: _Refusal(
-        503,
-        "waited_too_long",
-        "No slot came free within the limit",
-        "Try again later, add a machine, or raise queue.wait_limit_s.",
+        503, "waited_too_long", "Try again later, add a machine, or raise the limit."
     ),
-    RefusalKind.SHUTTING_DOWN: _Refusal(
-        503,
-        "shutting_down",
-        "pair is being stopped",
-        "Try again when it is up.",
-    ),
+    RefusalKind.SHUTTING_DOWN: _Refusal(503, "shutting_down", "Try again when it is up."),
     RefusalKind.ATTEMPTS_SPENT: _Refusal(
         502,
         "attempts_spent",
-        "Every attempt failed",
         "`pair nodes` shows the state of the machines; try again once one is ready.",
     ),
 }
@@ -145,10 +126,9 @@ def own_answer(
 
 
 def refusal_answer(dialect: Dialect, refuse: Refuse) -> OwnAnswer:
-    """The core's refusal as an answer: what is wrong, the particulars, what to do."""
+    """The core's refusal as an answer: what is wrong, in its words, and what to do, in ours."""
     refusal = _REFUSALS[refuse.kind]
-    particulars = f": {refuse.detail.removesuffix('.')}" if refuse.detail else ""
-    message = f"{refusal.opening}{particulars}. {refusal.advice}"
+    message = f"{refuse.detail} {refusal.advice}"
     return own_answer(
         dialect,
         refusal.status,
@@ -166,11 +146,9 @@ def fault_answer(dialect: Dialect, fault: RequestFault) -> OwnAnswer:
 
 def model_missing(existing: Sequence[str]) -> RequestFault:
     """The fault of a generation that names no model."""
+    words = "The request names no model; put one into the field `model`."
     return RequestFault(
-        400,
-        "model_required",
-        f"The request names no model; put one into the field `model`. {models_sentence(existing)}",
-        param="model",
+        400, "model_required", f"{words} {models_sentence(existing)}", param="model"
     )
 
 
@@ -178,9 +156,7 @@ def models_sentence(existing: Sequence[str]) -> str:
     """Which models exist, in words, for an error that must not leave a person guessing."""
     if not existing:
         return "No model is known here yet."
-    named = ", ".join(sorted(existing)[:MODELS_NAMED_LIMIT])
-    beyond = len(existing) - MODELS_NAMED_LIMIT
-    return f"There are: {named}{f' and {beyond} more' if beyond > 0 else ''}."
+    return f"There are: {listed(existing)}."
 
 
 def error_event(dialect: Dialect, message: str, code: str, *, mid_line: bool = False) -> bytes:

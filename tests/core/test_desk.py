@@ -59,7 +59,7 @@ def test_a_light_ticket_moves_on_from_a_node_that_is_full_instead_of_going_in_ci
     story = Story("ab").at(1.0).sees(call(1, light=True)).expects("1 to a")
     story.sees(failed(1, FailureKind.BUSY)).expects("1 to b, try 2")
     story.sees(failed(1, FailureKind.LOADING, "still loading")).expects("1 refused: attempts_spent")
-    assert story.detail(1).endswith("still loading")
+    assert story.detail(1) == "2 attempts failed, the last one so: still loading."
     story.sees(ends_failed(1)).ends()
 
 

@@ -22,24 +22,24 @@ def a_table(*names: str) -> Membership:
 def test_a_list_of_names_stays_readable() -> None:
     table = a_table(*(f"node-{index:02}" for index in range(23)))
     text = refusals.unknown_node(table, "nobody", ModelName("m"))
-    assert text.startswith("there is no node 'nobody'; the nodes are: node-00, node-01,")
-    assert text.endswith("node-19 and 3 more")
+    assert text.startswith("There is no node 'nobody'; the nodes are: node-00, node-01,")
+    assert text.endswith("node-19 and 3 more.")
 
 
 def test_a_name_that_two_nodes_have_is_explained() -> None:
     text = refusals.unknown_node(a_table("box", "box"), "box", ModelName("m"))
-    assert text == "2 nodes are called 'box'; name one by its id (see `pair nodes`)"
+    assert text == "2 nodes are called 'box'."
 
 
 def test_a_pinned_node_says_what_it_is_doing() -> None:
     table = a_table("box")
     node = table.nodes[NodeId("id0")]
     assert refusals.unknown_node(table, "box", None) == (
-        "node box cannot answer now; it holds: model-0"
+        "Node box cannot answer now; it holds: model-0."
     )
     node.enter(Phase.DRAINING, "finishes what it has", 1.0)
     assert refusals.unknown_node(table, "id0", ModelName("m")) == (
-        "node box is draining (finishes what it has); leave out x-pair-node to let another answer"
+        "Node box is draining (finishes what it has)."
     )
 
 
@@ -51,15 +51,15 @@ def test_nobody_there_says_who_is_concerned() -> None:
             fleet.index(one)
         node.enter(Phase.LOST, "missed 3 probes: no route", 1.0)
     assert refusals.no_node(table, fleet, ModelName("model-1")) == (
-        "no node could serve the model 'model-1' now: pi is lost (missed 3 probes: no route)"
+        "No node could serve the model 'model-1' now: pi is lost (missed 3 probes: no route)."
     )
-    assert refusals.unknown_model(fleet, ModelName("m")).endswith("are: none"), "all are lost"
+    assert refusals.unknown_model(fleet, ModelName("m")).endswith("are: none."), "all are lost"
     everyone = refusals.no_node(table, fleet, None)
-    assert everyone.startswith("no node could answer now: box is lost")
+    assert everyone.startswith("No node could answer now: box is lost")
     assert "pi is lost" in everyone
 
 
 def test_no_model_in_the_house() -> None:
     assert refusals.unknown_model(Fleet({}), ModelName("m")) == (
-        "no node holds the model 'm'; the models in this house are: none"
+        "No node holds the model 'm'; the models in this house are: none."
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from pair.core.decisions import RefusalKind, Refuse
+from pair.core.events import FailureKind
 from pair.core.names import TicketId
+from pair.core.refusals import NAMES_SHOWN
 from pair.errors import RequestFault
 from pair.wire.dialects import Dialect
 from pair.wire.errors import (
-    MODELS_NAMED_LIMIT,
     error_event,
     fault_answer,
     model_missing,
@@ -20,6 +22,7 @@ from pair.wire.errors import (
     own_error,
     refusal_answer,
 )
+from tests.core.story import Story, call, calls, drains, failed
 
 
 def test_openai_clients_find_message_type_code_and_param() -> None:
@@ -87,17 +90,88 @@ def test_every_refusal_has_status_code_particulars_and_advice(
     assert dict(answer.headers)[b"content-type"] == b"application/json"
 
 
-def test_a_refusal_reads_as_sentences() -> None:
-    refuse = Refuse(TicketId(1), RefusalKind.QUEUE_FULL, "7 requests wait; try again later")
-    (said, bare) = (
-        json.loads(refusal_answer(Dialect.OLLAMA, each).body)["error"]
-        for each in (refuse, Refuse(TicketId(1), RefusalKind.SHUTTING_DOWN, ""))
+def full() -> Story:
+    return Story("a", waiting_limit=0).at(1.0).sees(*calls(1, 2))
+
+
+def waited() -> Story:
+    return Story("a", wait_limit_s=30.0).at(1.0).sees(*calls(1, 2)).at(32.0)
+
+
+def spent() -> Story:
+    story = Story("a", attempts_limit=1).at(1.0).sees(call(1))
+    return story.sees(failed(1, FailureKind.RESET, "The engine closed the connection."))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "text"),
+    [
+        (
+            RefusalKind.UNKNOWN_MODEL,
+            lambda: Story("a").at(9.0).sees(call(1, "x")),
+            (
+                "No node holds the model 'x'; the models in this house are: m. "
+                "Ask for one that is there, or load yours on a machine."
+            ),
+        ),
+        (
+            RefusalKind.UNKNOWN_NODE,
+            lambda: Story("a").at(9.0).sees(call(1, pin="pc")),
+            (
+                "There is no node 'pc'; the nodes are: a. Name another one by its id (`pair nodes` "
+                "lists them), or leave the header x-pair-node out to let any machine answer."
+            ),
+        ),
+        (
+            RefusalKind.NO_NODE,
+            lambda: Story("").at(9.0).sees(call(1)),
+            (
+                "No node has been found. Start `pair node` on a machine with a model, or name its "
+                "engine with `pair serve --node URL`; `pair nodes` shows what is known."
+            ),
+        ),
+        (
+            RefusalKind.QUEUE_FULL,
+            full,
+            (
+                "0 requests wait already, which is the limit (setting queue.limit). "
+                "Send fewer at a time, add a machine, or raise the limit."
+            ),
+        ),
+        (
+            RefusalKind.WAITED_TOO_LONG,
+            waited,
+            (
+                "No slot became free within 30 s (setting queue.wait_limit_s). "
+                "Try again later, add a machine, or raise the limit."
+            ),
+        ),
+        (
+            RefusalKind.SHUTTING_DOWN,
+            lambda: Story("a").at(1.0).sees(drains(), call(1)),
+            "This proxy is being stopped and takes nothing new. Try again when it is up.",
+        ),
+        (
+            RefusalKind.ATTEMPTS_SPENT,
+            spent,
+            (
+                "The only attempt failed: The engine closed the connection. "
+                "`pair nodes` shows the state of the machines; try again once one is ready."
+            ),
+        ),
+    ],
+)
+def test_the_whole_text_of_every_refusal(
+    kind: RefusalKind, told: Callable[[], Story], text: str
+) -> None:
+    """What the core really says, with what stands here: two sentences, nothing said twice."""
+    refuse = told().house.said[-1]
+    assert isinstance(refuse, Refuse)
+    assert refuse.kind is kind
+    openai, anthropic, ollama = (
+        json.loads(refusal_answer(dialect, refuse).body)["error"] for dialect in Dialect
     )
-    assert said == (
-        "Too many requests wait already: 7 requests wait; try again later. "
-        "Send fewer at a time, or raise queue.limit."
-    )
-    assert bare == "pair is being stopped. Try again when it is up."
+    assert openai["message"] == anthropic["message"] == ollama == text
 
 
 def test_the_core_decides_when_to_come_back() -> None:
@@ -123,7 +197,7 @@ def test_a_missing_model_is_answered_with_those_that_exist() -> None:
 
 
 def test_a_long_list_of_models_is_cut() -> None:
-    many = [f"m{index:03}" for index in range(MODELS_NAMED_LIMIT + 5)]
+    many = [f"m{index:03}" for index in range(NAMES_SHOWN + 5)]
     assert models_sentence(many).endswith("m019 and 5 more.")
 
 
