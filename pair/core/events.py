@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, Priority, TicketId
+from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
 from pair.core.reports import NodeReport
 
 
@@ -30,10 +30,7 @@ class Opened:
     model: ModelName | None
     light: bool = False
     job: JobId | None = None
-    priority: Priority = Priority.DEFAULT
     pin: str | None = None
-    prompt_chars: int | None = None
-    max_output_tokens: int | None = None
     streamed: bool = False
     client: str = ""
 

@@ -94,10 +94,7 @@ class Forward:
             model=peek.model,
             light=peek.light,
             job=wishes.job,
-            priority=wishes.priority,
             pin=wishes.node,
-            prompt_chars=peek.prompt_chars,
-            max_output_tokens=peek.max_output_tokens,
             streamed=peek.streamed,
             client=self._exchange.client,
         )

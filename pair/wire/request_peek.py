@@ -2,10 +2,14 @@
 
 Separate from forwarding because the bytes go on as they came (invariant I10): this is a look, not a
 parse. A typed decoder that skips what it does not want does the work, so nested `model` keys,
-escapes and key order are right by construction. Measured 2025-11 on the shared 2-core test
-machine: 6 us for a body of 1 kB, 80 us for 48 kB in 71 messages, a MiB of images 0.8 ms, a MiB of
-messages 1.8 ms. The decoder holds the interpreter lock all the while, so a thread would not free
-the loop; 10 MB (2.5 million tokens, or 30 photographs) stop it for about 10 ms.
+escapes and key order are right by construction.
+
+The decoder holds the interpreter lock, so a thread would not free the loop, and what a look costs
+is what everybody waits. Measured 2026-11-29 on the shared 2-core test machine, CPU time: 4 us
+for a body of 1 kB, 21 us for 48 kB, 0.4 ms for a MiB of messages, 5 ms for 10 MiB (2.5 million
+tokens, or 30 photographs). The largest that the proxy takes, 128 MiB, holds up the loop for 140 ms,
+two thirds of it for joining its pieces; nothing but the limit on bodies guards against that. What
+would cost more a byte, unpacking and a second look, has limits of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +17,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import DecodeError, Raw, Struct, ValidationError
+from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import Decoder
 
 from pair.core.names import ModelName
@@ -36,14 +39,14 @@ MODEL_NAME_LIMIT_CHARS = 512
 """Longest model name: names are kept in tables and error texts. The longest seen in use is under
 150."""
 
-UNPACKED_LIMIT_BYTES = 64 * 1024 * 1024
-"""Largest unpacked size of a compressed body: a bomb of 64 kB unpacks to this already."""
+UNPACKED_LIMIT_BYTES = 4 * 1024 * 1024
+"""Largest unpacked size of a compressed body, about a million tokens: 4 ms for messages and 16 ms
+for a bomb, which unpacks to this from 4 kB. Beyond it the client can send the body as it is."""
 
-TOLERANT_LIMIT_BYTES = 4 * 1024 * 1024
-"""Largest body that gets a second, tolerant look, which costs 7 ms a MiB and holds up the loop."""
-
-OUTPUT_TOKENS_LIMIT = 2**31
-"""Larger limits count as this, so that no later arithmetic overflows on a client's number."""
+TOLERANT_LIMIT_BYTES = 256 * 1024
+"""Largest body that gets a second, tolerant look, for which every value in it is built: 1 ms for
+messages, 5 ms for the worst (and more where that sets off the garbage collector). Beyond it the
+client can name the model outside of the body."""
 
 _ANY_ZLIB_HEADER = zlib.MAX_WBITS | 32
 """zlib's code for a gzip or a zlib header, whichever is there."""
@@ -54,12 +57,11 @@ JSON."""
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark that some Windows tools put before their JSON."""
 
+_OTHERWISE = "send it uncompressed, or name the model with ?model=NAME"
+"""What helps where a compressed body cannot be looked into."""
+
 _OLLAMA_STREAMS = frozenset(("/api/generate", "/api/chat"))
 """These stream unless told not to."""
-
-_QUOTE, _BRACKET = b'"['
-_NESTING_LIMIT = 3
-"""Depth at which text may sit: message, its parts, the parts of a tool's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,6 @@ class Peek:
         light: costs no generation, takes no slot.
         model: as the client wrote it, None where it named none (see `errors.model_missing`).
         streamed: whether the client asked for a stream.
-        prompt_chars: size of the text that the engine must read (messages, system prompt, tools),
-            in bytes of its JSON form, which is within a few percent of its characters for English;
-            images and sound not counted. None for a light request and where the shape is unknown.
-        max_output_tokens: the client's own limit, None without one.
     """
 
     path: str
@@ -82,8 +80,6 @@ class Peek:
     light: bool
     model: ModelName | None
     streamed: bool = False
-    prompt_chars: int | None = None
-    max_output_tokens: int | None = None
 
 
 class _Body(Struct, gc=False):
@@ -94,49 +90,9 @@ class _Body(Struct, gc=False):
     model: Any = None
     name: Any = None
     stream: Any = None
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
-    max_output_tokens: Any = None
-    n_predict: Any = None
-    options: Raw = Raw()
-    messages: Raw = Raw()
-    system: Raw = Raw()
-    instructions: Raw = Raw()
-    prompt: Raw = Raw()
-    input: Raw = Raw()
-    tools: Raw = Raw()
 
-
-class _Options(Struct, gc=False):
-    """Ollama's `options`."""
-
-    num_predict: Any = None
-
-
-class _Turn(Struct, gc=False):
-    """A message or a part of one, over all dialects: the fields whose text reaches the model."""
-
-    content: Raw = Raw()
-    text: Raw = Raw()
-    tool_calls: Raw = Raw()
-    arguments: Raw = Raw()
-    input: Raw = Raw()
-    output: Raw = Raw()
-
-
-_PLAIN_FIELDS = (
-    "model",
-    "name",
-    "stream",
-    "max_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-    "n_predict",
-)
 
 _body_decoder = Decoder(_Body)
-_options_decoder = Decoder(_Options)
-_turns_decoder = Decoder(list[_Turn])
 
 
 def peek(
@@ -183,8 +139,6 @@ def peek(
         light,
         _usable(fallback if model in (None, "") else model),
         streamed=fields.stream is True or (fields.stream is None and path in _OLLAMA_STREAMS),
-        prompt_chars=None if light else _prompt_chars(fields),
-        max_output_tokens=_max_output_tokens(fields),
     )
 
 
@@ -226,7 +180,7 @@ def _unpacked(pieces: Sequence[bytes], encoding: bytes, *, known: bool) -> bytes
             415,
             "unsupported_encoding",
             f"The content-encoding {encoding[:40].decode('latin-1')!r} can't be read to find the "
-            "model; send the body uncompressed or with gzip, or name the model with ?model=NAME.",
+            f"model; {_OTHERWISE}.",
         )
     unpacker = zlib.decompressobj(wbits=_ANY_ZLIB_HEADER)
     try:
@@ -239,7 +193,8 @@ def _unpacked(pieces: Sequence[bytes], encoding: bytes, *, known: bool) -> bytes
         raise RequestFault(
             413,
             "body_too_large",
-            f"The body unpacks to more than {UNPACKED_LIMIT_BYTES // 1024**2} MiB; send less.",
+            f"The body unpacks to more than {UNPACKED_LIMIT_BYTES // 1024**2} MiB, too much to "
+            f"look into; {_OTHERWISE}.",
         )
     return unpacked
 
@@ -262,7 +217,12 @@ def _decode(body: bytes) -> _Body:
                 400, "invalid_json", "The body is empty; it must be a JSON object."
             ) from fault
         if len(body) > TOLERANT_LIMIT_BYTES:
-            raise RequestFault(400, "invalid_json", f"The body is not JSON: {fault}.") from fault
+            raise RequestFault(
+                400,
+                "invalid_json",
+                f"The body is not strict JSON: {fault}. Mend it, or name the model with "
+                "?model=NAME and the engine decides.",
+            ) from fault
     return _decode_tolerantly(body)
 
 
@@ -283,55 +243,8 @@ def _decode_tolerantly(body: bytes) -> _Body:
         ) from fault
     if not isinstance(value, dict):
         raise _not_an_object()
-    plain: dict[str, Any] = {field: value.get(field) for field in _PLAIN_FIELDS}
-    return _Body(**plain)
+    return _Body(value.get("model"), value.get("name"), value.get("stream"))
 
 
 def _not_an_object() -> RequestFault:
     return RequestFault(400, "invalid_json", "The body must be a JSON object.")
-
-
-def _max_output_tokens(fields: _Body) -> int | None:
-    """The client's limit under any of its names; zero, negative and foreign types mean none."""
-    limits = [
-        fields.max_completion_tokens,
-        fields.max_tokens,
-        fields.max_output_tokens,
-        fields.n_predict,
-    ]
-    if len(fields.options):
-        with suppress(DecodeError):  # not an object: the engine will say so
-            limits.append(_options_decoder.decode(fields.options).num_predict)
-    for limit in limits:
-        if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-            return min(limit, OUTPUT_TOKENS_LIMIT)
-    return None
-
-
-def _prompt_chars(fields: _Body) -> int | None:
-    """Size of what the engine must read, None if no known field holds any."""
-    texts = (fields.messages, fields.system, fields.instructions, fields.prompt, fields.input)
-    total = sum(_text_chars(text, _NESTING_LIMIT) for text in texts if len(text))
-    return total + len(fields.tools) if total else None
-
-
-def _text_chars(raw: Raw, depth: int) -> int:
-    """Size of a string, of the text in a list of messages or parts, or of anything else (token
-    ids, arguments) as it stands.
-    """
-    opening = memoryview(raw)[0]
-    if opening == _QUOTE:
-        return len(raw) - 2
-    if opening != _BRACKET or not depth:
-        return len(raw)
-    try:
-        turns = _turns_decoder.decode(raw)
-    except DecodeError:
-        return len(raw)
-    total = 0
-    for turn in turns:
-        total += len(turn.tool_calls) + len(turn.arguments) + len(turn.input)
-        for text in (turn.content, turn.text, turn.output):
-            if len(text):
-                total += _text_chars(text, depth - 1)
-    return total
