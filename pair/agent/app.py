@@ -150,7 +150,7 @@ class App:
             if choice is None:
                 raise self._not_here(seen.model)
             return choice
-        choice = book.for_dialect(seen.dialect) if seen.light else book.only_replica()
+        choice = book.for_path(seen.path) if seen.light else book.only_replica()
         if choice is not None:
             return choice
         if seen.light:

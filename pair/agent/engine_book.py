@@ -16,7 +16,7 @@ from pair.core.names import EngineName, ModelName
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
-from pair.wire.dialects import Dialect
+from pair.wire.dialects import kinds_for
 
 
 class LocalEngine:
@@ -106,14 +106,14 @@ class EngineBook:
         ]
         return choices[0] if len(choices) == 1 else None
 
-    def for_dialect(self, dialect: Dialect) -> Choice | None:
-        """An engine for a light request that concerns no model: one that speaks the dialect, else
-        any.
+    def for_path(self, path: str) -> Choice | None:
+        """An engine for a light request that concerns no model: one that answers before one that
+        does not, then one that knows the path.
         """
-        ollama = dialect is Dialect.OLLAMA
+        kinds = kinds_for(path)
         engine = min(
             self.engines,
-            key=lambda engine: (bool(engine.fault), ollama != (engine.kind == "ollama")),
+            key=lambda engine: (bool(engine.fault), engine.kind not in kinds),
             default=None,
         )
         return None if engine is None else Choice(engine, None)

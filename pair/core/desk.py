@@ -284,12 +284,13 @@ class Desk:
         )
 
     def _serve_light(self, ticket: Ticket, now: float) -> None:
-        """A light request takes no slot and never waits; the same node answers as long as it is
-        there: one house, one answer.
+        """A light request takes no slot and never waits. The first of those that know what it asks
+        for answers, the same one as long as it is there: one house, one answer.
         """
         ready = ready_for_light(ticket, self._fleet)
         if ready:
-            first = min(ready, key=lambda replica: replica.id)
+            prefers = ticket.opened.prefers
+            first = min(ready, key=lambda one: (one.report.engine_kind not in prefers, one.id))
             self._lease(ticket, first, "a light request takes no slot", now)
         elif ticket.last_failure is not None:
             detail = refusals.attempts_spent(ticket, ticket.last_failure)

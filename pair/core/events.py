@@ -21,6 +21,7 @@ class Opened:
     Attributes:
         model: as the client wrote it; None only for a light request that any ready node can answer.
         light: costs no generation (a list, a count); takes no slot and never waits behind one.
+        prefers: kinds of engines that know what a light request asks for; empty where any may.
         job: the job that the client names, None to have it found by time.
         pin: the node id or name that the client insists on (`x-pair-node`).
         client: who asks, for people; never an address book key.
@@ -29,6 +30,7 @@ class Opened:
     ticket: TicketId
     model: ModelName | None
     light: bool = False
+    prefers: frozenset[str] = frozenset()
     job: JobId | None = None
     pin: str | None = None
     streamed: bool = False

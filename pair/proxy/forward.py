@@ -21,6 +21,7 @@ from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
+from pair.wire.dialects import kinds_for
 from pair.wire.errors import error_event, refusal_answer
 from pair.wire.headers import (
     REQUEST_ID,
@@ -93,6 +94,7 @@ class Forward:
             ticket=ticket,
             model=peek.model,
             light=peek.light,
+            prefers=kinds_for(peek.path) if peek.light else frozenset(),
             job=wishes.job,
             pin=wishes.node,
             streamed=peek.streamed,

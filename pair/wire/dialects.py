@@ -57,6 +57,22 @@ _LIGHT_PREFIXES = (
     "/lora-adapters",
 )
 
+_TOKENIZERS = frozenset(("llamacpp", "vllm", "sglang"))
+_OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("/api/v0/", frozenset(("lmstudio",))),
+    ("/api/v1/", frozenset(("lmstudio",))),
+    ("/api/", frozenset(("ollama",))),
+    ("/props", frozenset(("llamacpp",))),
+    ("/slots", frozenset(("llamacpp",))),
+    ("/lora-adapters", frozenset(("llamacpp",))),
+    ("/apply-template", frozenset(("llamacpp",))),
+    ("/tokenize", _TOKENIZERS),
+    ("/detokenize", _TOKENIZERS),
+    ("/v1/tokenize", _TOKENIZERS),
+    ("/v1/detokenize", _TOKENIZERS),
+)
+"""Paths that only some kinds of engines know; the first match counts, all others are everybody's."""
+
 _MODEL_PATHS = ("/v1/models/", "/api/v0/models/", "/api/v1/models/")
 
 
@@ -84,6 +100,16 @@ def is_light(method: bytes, path: str) -> bool:
     slot.
     """
     return method in _READING_METHODS or path in _LIGHT_PATHS or path.startswith(_LIGHT_PREFIXES)
+
+
+def kinds_for(path: str) -> frozenset[str]:
+    """The kinds of engines that know this path, as `ReplicaReport.engine_kind` names them; empty
+    where any may. A preference, no more: an engine of no known kind may know it, too.
+    """
+    for prefix, kinds in _OWN_PATHS:
+        if path.startswith(prefix):
+            return kinds
+    return frozenset()
 
 
 def model_in_path(method: bytes, path: str) -> str | None:

@@ -10,7 +10,6 @@ from pair.agent.admission import Admission
 from pair.agent.engine_book import EngineBook
 from pair.core.names import EngineName, ModelName
 from pair.core.reports import ReplicaState
-from pair.wire.dialects import Dialect
 from tests.agent.face import local
 
 ECHO = ModelName("echo")
@@ -94,26 +93,26 @@ async def test_a_request_without_a_model_means_the_only_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "name"), [(Dialect.OLLAMA, TWO), (Dialect.OPENAI, ONE), (Dialect.ANTHROPIC, ONE)]
+    ("path", "name"), [("/api/version", TWO), ("/v1/files", ONE), ("/props", ONE)]
 )
-async def test_a_request_about_no_model_goes_to_an_engine_of_its_dialect(
-    dialect: Dialect, name: EngineName
+async def test_a_request_about_no_model_goes_to_an_engine_that_knows_its_path(
+    path: str, name: EngineName
 ) -> None:
     shelf = Shelf()
-    choice = shelf.book.for_dialect(dialect)
+    choice = shelf.book.for_path(path)
     assert choice is not None
     assert (choice.engine.name, choice.replica) == (name, None)
     shelf.book.remove(choice.engine)
-    other = shelf.book.for_dialect(dialect)
+    other = shelf.book.for_path(path)
     assert other is not None
     shelf.book.remove(other.engine)
-    assert shelf.book.for_dialect(dialect) is None
+    assert shelf.book.for_path(path) is None
 
 
 async def test_an_engine_that_does_not_answer_is_asked_last() -> None:
     shelf = Shelf()
     shelf.one.fault = "It does not answer."
-    choice = shelf.book.for_dialect(Dialect.OPENAI)
+    choice = shelf.book.for_path("/v1/files")
     assert choice is not None
     assert choice.engine is shelf.two
 

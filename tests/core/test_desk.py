@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pair.core.decisions import Dispatch, Refuse
@@ -61,6 +63,15 @@ def test_a_light_ticket_moves_on_from_a_node_that_is_full_instead_of_going_in_ci
     story.sees(failed(1, FailureKind.LOADING, "still loading")).expects("1 refused: attempts_spent")
     assert story.detail(1) == "2 attempts failed, the last one so: still loading."
     story.sees(ends_failed(1)).ends()
+
+
+def test_a_light_ticket_goes_where_its_path_is_known() -> None:
+    ollama = replace(replica(engine="ollama:11434"), engine_kind="ollama")
+    story = Story("a").sees(comes("b", says=report("b", ollama))).at(1.0)
+    version = Opened(ONE, None, light=True, prefers=frozenset({"ollama"}))
+    story.sees(version).expects("1 to b")
+    story.sees(failed(1, FailureKind.RESET)).expects("1 to a, try 2")
+    story.sees(answered(1), call(2, None, light=True)).expects("2 to a").sees(answered(2)).ends()
 
 
 def test_a_light_ticket_never_waits() -> None:

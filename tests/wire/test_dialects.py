@@ -8,6 +8,7 @@ from pair.wire.dialects import (
     Dialect,
     dialect_of,
     is_light,
+    kinds_for,
     model_in_path,
     model_in_query,
     split_target,
@@ -73,6 +74,23 @@ def test_the_dialect_follows_the_path(path: str, dialect: Dialect) -> None:
 )
 def test_only_what_costs_no_generation_is_light(method: bytes, path: str, light: bool) -> None:
     assert is_light(method, path) is light
+
+
+@pytest.mark.parametrize(
+    ("path", "kinds"),
+    [
+        ("/api/version", {"ollama"}),
+        ("/api/ps", {"ollama"}),
+        ("/api/v0/models", {"lmstudio"}),
+        ("/props", {"llamacpp"}),
+        ("/slots/0", {"llamacpp"}),
+        ("/tokenize", {"llamacpp", "vllm", "sglang"}),
+        ("/v1/models", set()),
+        ("/unknown", set()),
+    ],
+)
+def test_some_paths_only_some_engines_know(path: str, kinds: set[str]) -> None:
+    assert kinds_for(path) == kinds
 
 
 @pytest.mark.parametrize(
