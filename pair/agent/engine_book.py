@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from pair.agent.admission import Admission
 from pair.core.names import EngineName, ModelName
 from pair.core.reports import ReplicaReport, ReplicaState
+from pair.relay.addresses import parse_base_url
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import kinds_for
@@ -36,12 +36,11 @@ class LocalEngine:
     """
 
     def __init__(self, name: EngineName, kind: str, url: str, limits: UpstreamLimits) -> None:
-        parts = urlsplit(url)
+        address, self.path = parse_base_url(url)
         self.name = name
         self.kind = kind
         self.url = url
-        self.pool = UpstreamPool(parts.netloc if parts.port else f"{parts.netloc}:80", limits)
-        self.path = parts.path.rstrip("/").encode()
+        self.pool = UpstreamPool(address, limits)
         self.replicas: tuple[ReplicaReport, ...] = ()
         self.foreign: dict[ModelName, int] = {}
         self.fault = ""

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 from pair.agent.admission import Admission
 from pair.agent.app import App
@@ -18,6 +17,7 @@ from pair.core.reports import NodeReport
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.finder import EngineFinder
 from pair.errors import SettingsError
+from pair.relay.addresses import is_base_url
 from pair.relay.front import Front
 from pair.relay.limits import FrontLimits, UpstreamLimits
 from pair.settings import NodeSettings, Settings
@@ -49,7 +49,11 @@ class Node:
         pace: Pace | None = None,
     ) -> None:
         for url in settings.node.engines:
-            _check_url(url)
+            if not is_base_url(url):
+                raise SettingsError(
+                    "node.engines (--engine) takes URLs such as http://127.0.0.1:8080;"
+                    f" {url!r} is none"
+                )
         self.address = ""
         self._settings = settings
         self._node_id = node_id
@@ -172,16 +176,3 @@ def _embedded(settings: NodeSettings) -> EmbeddedEngine | None:
             threads=settings.threads,
         )
     )
-
-
-def _check_url(url: str) -> None:
-    """Raise SettingsError for what can't be the address of an engine."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise SettingsError(
-            f"node.engines (--engine) takes URLs such as http://127.0.0.1:8080; {url!r} is none."
-        )

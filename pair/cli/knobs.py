@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Final, get_args, get_origin, get_type_hints
-from urllib.parse import urlsplit
 
 from pair.cli.addresses import tcp_address
 from pair.core.strategies import STRATEGIES
 from pair.discovery.fixed_list import base_url
 from pair.errors import SettingsError, UnusableAddress
-from pair.relay.addresses import parse_address
+from pair.relay.addresses import is_base_url, parse_address
 from pair.settings import FixedNode, Settings
 
 NODES: Final = "nodes"
@@ -193,12 +191,7 @@ def _port(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or re.search(r"\s", text):
+    if not is_base_url(text):
         raise SettingsError(f"has {text!r}; right is a URL such as http://192.168.1.20:11434")
     return text.rstrip("/")
 

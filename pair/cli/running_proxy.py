@@ -7,18 +7,20 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
 from pair.cli.addresses import within_machine
+from pair.cli.exit_codes import UsageFault
+from pair.engines.question import ask, question_session
 from pair.errors import (
     GarbledAnswer,
+    NodeFault,
     PairError,
     RequestFault,
     SettingsError,
     UnreachableNode,
 )
-from pair.relay.addresses import TcpAddress, parse_address
+from pair.relay.addresses import TcpAddress, is_base_url, parse_address
 from pair.settings import Settings
 from pair.wire.snapshot_json import VERSION
 
@@ -28,15 +30,21 @@ CONNECT_LIMIT_S: Final = 3.0
 """A proxy is on this machine or near; what takes longer to connect is not there."""
 ANSWER_LIMIT_S: Final = 10.0
 """Snapshots come from memory; only a machine that is very busy needs seconds."""
+PAGE_LIMIT_BYTES: Final = 64 * 1024 * 1024
+"""Largest page read. A job with its 2,000 calls has about 1 MiB; a snapshot of 1,024 nodes with
+tens of models each has 30."""
 
 
 def proxy_url(settings: Settings, given: str | None) -> str:
     """The base URL to ask: the given one, else where these settings let a proxy listen.
 
     Raises:
+        UsageFault: the given one is no URL.
         SettingsError: these settings name no address that a URL can be made of.
     """
     if given is not None:
+        if not is_base_url(given, ("http", "https")):
+            raise UsageFault(f"--proxy takes a URL such as http://127.0.0.1:7247, not {given!r}")
         return given.rstrip("/")
     for text in settings.proxy.listen:
         address = parse_address(text)
@@ -56,10 +64,7 @@ class RunningProxy:
         self.url = url
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=ANSWER_LIMIT_S, sock_connect=CONNECT_LIMIT_S),
-            trust_env=False,
-        )
+        self._session = question_session(ANSWER_LIMIT_S)
         return self
 
     async def __aexit__(
@@ -91,19 +96,24 @@ class RunningProxy:
         return await self._page(path, RequestFault(404, "unknown_job", missing))
 
     async def _page(self, path: str, missing: PairError | None = None) -> Json:
+        stranger = GarbledAnswer(f"what answers at {self.url} is not a pair proxy")
         try:
-            async with self._session.get(self.url + path, allow_redirects=False) as answer:
-                body = await answer.read()
-        except aiohttp.InvalidURL as fault:
-            raise UnreachableNode(f"{self.url!r} is not a URL") from fault
-        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
+            answer = await ask(
+                self._session,
+                self.url + path,
+                ANSWER_LIMIT_S,
+                connect_limit_s=CONNECT_LIMIT_S,
+                limit_bytes=PAGE_LIMIT_BYTES,
+            )
+        except GarbledAnswer as fault:
+            raise stranger from fault
+        except NodeFault as fault:
             raise UnreachableNode(
                 f"no pair proxy answers at {self.url}; start one with `pair serve` or `pair up`,"
                 " or say where it is with --proxy URL"
             ) from fault
-        stranger = GarbledAnswer(f"what answers at {self.url} is not a pair proxy")
         try:
-            page = msgspec.json.decode(body)
+            page = msgspec.json.decode(answer.body)
         except msgspec.DecodeError as fault:
             raise stranger from fault
         if answer.status == 404 and missing is not None:

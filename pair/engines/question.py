@@ -1,10 +1,13 @@
-"""One question to an engine: a GET with a limit on time and size.
+"""One question over HTTP: a GET with a limit on time and size, and the session that it is asked in.
 
 The seam where aiohttp's exceptions become ours; whether a connection came about is told apart,
-because a machine that computes still accepts and a dead one does not.
+because a machine that computes still accepts and a dead one does not. Every option of aiohttp that
+matters is said here, once.
 """
 
 from __future__ import annotations
+
+import os
 
 import aiohttp
 
@@ -12,23 +15,73 @@ from pair.errors import GarbledAnswer, LostUpstream, NodeFault, SilentNode, Unre
 from pair.wire.engine_reports.recognition import Said
 
 ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
-"""Largest answer read. The largest real one is vLLM's `/metrics`, below 1 MiB."""
+"""Largest answer read. The largest real one of an engine is vLLM's `/metrics`, below 1 MiB; a
+node's report with 4,096 replicas has about 1 MiB."""
 
 CONNECT_LIMIT_S = 0.8
 """Longest wait for a connection: below a proxy's limit for a probe (1.5 s), so that it learns which
 of the two did not come, the connection or the answer."""
 
+KEPT_S = 4.0
+"""A connection that is idle for longer is not used again: llama-server closes it after 5 s."""
+
 _CHUNK_BYTES = 64 * 1024
+
+_HEAD_LIMIT_BYTES = 16 * 1024
+"""Of the status line, and of each header line: twice aiohttp's own, as some engines repeat much."""
 
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """Nothing packed, so that the limit on size is one on what must be unpacked, too."""
 
 
-async def ask(session: aiohttp.ClientSession, url: str, limit_s: float | None) -> Said:
+def question_session(
+    limit_s: float | None, *, fresh: bool = False, connections_limit: int = 0
+) -> aiohttp.ClientSession:
+    """A session for `ask`, to be entered or closed.
+
+    Args:
+        limit_s: for each question that says nothing else.
+        fresh: a connection of its own for each question.
+        connections_limit: at once, 0 for any number; further questions wait within their limit.
+    """
+    connector = aiohttp.TCPConnector(
+        limit=connections_limit,
+        limit_per_host=0,
+        # A machine's address changes with its lease.
+        use_dns_cache=False,
+        force_close=fresh,
+        keepalive_timeout=None if fresh else KEPT_S,
+        enable_cleanup_closed=False,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # HTTP_PROXY must not capture what stays in the house.
+        trust_env=False,
+        auto_decompress=True,
+        raise_for_status=False,
+        read_bufsize=_CHUNK_BYTES,
+        max_line_size=_HEAD_LIMIT_BYTES,
+        max_field_size=_HEAD_LIMIT_BYTES,
+        timeout=aiohttp.ClientTimeout(
+            total=limit_s, connect=None, sock_connect=CONNECT_LIMIT_S, sock_read=None
+        ),
+    )
+
+
+async def ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    limit_s: float | None,
+    *,
+    connect_limit_s: float = CONNECT_LIMIT_S,
+    limit_bytes: int = ANSWER_LIMIT_BYTES,
+) -> Said:
     """The answer to GET, whatever its status; a redirection is an answer, too.
 
     Args:
         limit_s: for the whole of it; None leaves that to the caller.
+        limit_bytes: of the answer's body.
 
     Raises:
         UnreachableNode: no connection.
@@ -37,31 +90,31 @@ async def ask(session: aiohttp.ClientSession, url: str, limit_s: float | None) -
         GarbledAnswer: not HTTP, or too large.
     """
     timeout = aiohttp.ClientTimeout(
-        total=limit_s, connect=None, sock_connect=CONNECT_LIMIT_S, sock_read=None
+        total=limit_s, connect=None, sock_connect=connect_limit_s, sock_read=None
     )
     try:
         async with session.get(
             url, timeout=timeout, allow_redirects=False, headers=_HEADERS
         ) as answer:
-            return Said(answer.status, await _body(answer, url))
+            return Said(answer.status, await _body(answer, url, limit_bytes))
     except (aiohttp.ClientError, OSError) as fault:
-        raise _ours(fault, url) from fault
+        raise _ours(fault, url, connect_limit_s) from fault
 
 
-async def _body(answer: aiohttp.ClientResponse, url: str) -> bytes:
+async def _body(answer: aiohttp.ClientResponse, url: str, limit_bytes: int) -> bytes:
     body = bytearray()
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
-        if len(body) > ANSWER_LIMIT_BYTES:
-            raise GarbledAnswer(f"the answer of {url} is larger than {ANSWER_LIMIT_BYTES} bytes")
+        if len(body) > limit_bytes:
+            raise GarbledAnswer(f"the answer of {url} is larger than {limit_bytes} bytes")
     return bytes(body)
 
 
-def _ours(fault: Exception, url: str) -> NodeFault:
+def _ours(fault: Exception, url: str, connect_limit_s: float) -> NodeFault:
     """The same in our words. TimeoutError is an OSError, and aiohttp's are both."""
     match fault:
         case aiohttp.ConnectionTimeoutError():
-            return UnreachableNode(f"no connection to {url} within {CONNECT_LIMIT_S} s")
+            return UnreachableNode(f"no connection to {url} within {connect_limit_s:g} s")
         case TimeoutError():
             return SilentNode(f"no answer from {url}")
         case aiohttp.ClientConnectorError() | aiohttp.InvalidURL():
@@ -77,5 +130,10 @@ def _ours(fault: Exception, url: str) -> NodeFault:
 
 
 def _words(fault: Exception) -> str:
-    """The first line: an HTTP parser's text quotes what it could not read below."""
+    """The first line: an HTTP parser's text quotes what it could not read below. Of a connection
+    only the system's own words, for aiohttp calls every one SSL.
+    """
+    if isinstance(fault, aiohttp.ClientConnectorError):
+        number = fault.os_error.errno
+        return os.strerror(number) if number and number > 0 else str(fault.os_error)
     return str(fault).partition("\n")[0] or type(fault).__name__

@@ -7,10 +7,10 @@ works, the forwarder then uses that one. No node's connections can delay another
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from pair.core.membership import Node
 from pair.core.names import NodeId
+from pair.relay.addresses import parse_base_url
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
 
@@ -19,11 +19,10 @@ class Link:
     """One address of a node: a base URL taken apart, with its pool."""
 
     def __init__(self, url: str, limits: UpstreamLimits) -> None:
-        parts = urlsplit(url)
+        address, self.path = parse_base_url(url)
         self.url = url.rstrip("/")
-        self.path = parts.path.rstrip("/").encode()
         """What stands before every target there, usually empty."""
-        self.pool = UpstreamPool(parts.netloc if parts.port else f"{parts.netloc}:80", limits)
+        self.pool = UpstreamPool(address, limits)
 
 
 class Links:

@@ -1,13 +1,15 @@
 """Where a socket listens or connects: `NAME:PORT`, `[V6]:PORT` (a scope may follow:
 `[fe80::1%eth0]:PORT`) or a Unix path.
 
-Separate because both sides of the relay read the same notation. URLs are the business of the
-layers above.
+Separate because both sides of the relay read the same notation; what a base URL means in it, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from pair.errors import UnusableAddress
 
@@ -72,3 +74,32 @@ def parse_address(text: str) -> Address:
     except UnicodeError as error:
         raise UnusableAddress(f"{text!r} is not an address: {name!r} is not a name") from error
     return address
+
+
+class BaseUrl(NamedTuple):
+    """A base URL taken apart.
+
+    Attributes:
+        address: where to connect, with the port.
+        path: what stands before every target there, usually empty.
+    """
+
+    address: str
+    path: bytes
+
+
+def parse_base_url(url: str) -> BaseUrl:
+    """Take an `http` URL apart, such as `http://127.0.0.1:8080/llm`; without a port it means 80."""
+    parts = urlsplit(url)
+    address = parts.netloc if parts.port else f"{parts.netloc}:80"
+    return BaseUrl(address, parts.path.rstrip("/").encode())
+
+
+def is_base_url(text: str, schemes: Collection[str] = ("http",)) -> bool:
+    """Whether this can be a base URL: a scheme, a machine, perhaps a port; no blanks."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and not any(char.isspace() for char in text)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
 from pair.cli.running_proxy import RunningProxy, proxy_url
 from pair.errors import GarbledAnswer, RequestFault, SettingsError, UnreachableNode
 from pair.settings import ProxySettings, Settings
-from tests.cli.conftest import Pages
+from tests.cli.conftest import Pages, Pair
 from tests.terminal.samples import call, job, node, snapshot
 
 
@@ -58,10 +59,32 @@ async def test_nobody_there_is_told_with_what_to_do() -> None:
             await proxy.snapshot()
 
 
-async def test_a_url_that_is_none_is_told() -> None:
-    async with RunningProxy("attic") as proxy:
-        with pytest.raises(UnreachableNode, match="'attic' is not a URL"):
-            await proxy.snapshot()
+def test_a_url_that_is_none_is_wrong_usage(pair: Pair) -> None:
+    run = pair("nodes", "--proxy", "attic")
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "pair: --proxy takes a URL such as http://127.0.0.1:7247, not 'attic'\n"
+
+
+async def test_an_endless_page_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pair.cli.running_proxy.PAGE_LIMIT_BYTES", 100_000)
+    ended = asyncio.Event()
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b" " * 65536)
+                await writer.drain()
+        writer.close()
+        ended.set()
+
+    async with asyncio.timeout(20), await asyncio.start_server(endless, "127.0.0.1", 0) as opened:
+        url = f"http://127.0.0.1:{opened.sockets[0].getsockname()[1]}"
+        async with RunningProxy(url) as proxy:
+            with pytest.raises(GarbledAnswer, match="is not a pair proxy"):
+                await proxy.snapshot()
+        await ended.wait()
 
 
 @pytest.mark.parametrize(

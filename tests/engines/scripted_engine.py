@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp import web
 
 from pair.engines.engine import EngineReport
+from pair.engines.question import question_session
 
 Page = Any
 """A value for JSON, bytes as they are, a status and one of these, or a coroutine function."""
@@ -78,9 +79,7 @@ async def never() -> Page:
 
 def session(limit_s: float = 10.0) -> aiohttp.ClientSession:
     """One as the agent's: whoever asks has a limit."""
-    return aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout(total=limit_s)
-    )
+    return question_session(limit_s)
 
 
 async def report_of(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from pair.engines.question import ANSWER_LIMIT_BYTES, ask
+from pair.engines.question import ANSWER_LIMIT_BYTES, ask, question_session
 from pair.errors import GarbledAnswer, LostUpstream, SilentNode, UnreachableNode
 from tests.engines.scripted_engine import ScriptedEngine, never, session
 
@@ -44,6 +44,38 @@ async def test_any_status_is_an_answer() -> None:
         answers = [await ask(asking, scripted.url + path, None) for path in pages]
         assert scripted.methods == {"GET"}
     assert answers == [(503, b"busy"), (200, b"fine"), (302, b"elsewhere")]
+
+
+async def test_the_session_goes_past_proxies_keeps_no_cookies_and_reuses_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    heads: list[bytes] = []
+    ended = asyncio.Queue[None]()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                heads.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        ended.put_nowait(None)
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as listener:
+        # By name, for cookies of a bare address would not be kept anyway.
+        url = f"http://localhost:{listener.sockets[0].getsockname()[1]}/"
+        for fresh, expected in ((False, 1), (True, 2)):
+            async with question_session(5.0, fresh=fresh) as asking:
+                for _ in range(2):
+                    assert (await ask(asking, url, None)).status == 200
+            async with asyncio.timeout(5.0):
+                for _ in range(expected):
+                    await ended.get()
+            assert ended.empty()
+    assert len(heads) == 4
+    assert all(b"cookie" not in head.lower() for head in heads)
 
 
 async def test_nobody_listens() -> None:

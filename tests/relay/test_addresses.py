@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pair.errors import UnusableAddress
-from pair.relay.addresses import TcpAddress, UnixAddress, parse_address
+from pair.relay.addresses import (
+    TcpAddress,
+    UnixAddress,
+    is_base_url,
+    parse_address,
+    parse_base_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,3 +45,39 @@ def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(UnusableAddress, match="is not an address") as caught:
         parse_address(text)
     assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "path"),
+    [
+        ("http://127.0.0.1:8080", "127.0.0.1:8080", b""),
+        ("http://attic.local", "attic.local:80", b""),
+        ("http://[fe80::1%eth0]:7248/", "[fe80::1%eth0]:7248", b""),
+        ("http://[::1]/llm/", "[::1]:80", b"/llm"),
+    ],
+)
+def test_a_base_url_is_taken_apart(url: str, address: str, path: bytes) -> None:
+    assert is_base_url(url)
+    assert parse_base_url(url) == (address, path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "attic",
+        "127.0.0.1:80",
+        "https://a",
+        "http://",
+        "http://a:0",
+        "http://a:99999",
+        "http://a b",
+        "http://[::1",
+    ],
+)
+def test_what_is_no_base_url(text: str) -> None:
+    assert not is_base_url(text)
+
+
+def test_another_scheme_may_be_asked_for() -> None:
+    assert is_base_url("https://attic", ("http", "https"))

@@ -1,0 +1,47 @@
+"""Asking a machine that runs `pair` for its report.
+
+Not an engine, but asked in the same way: with the same session, limits and faults.
+"""
+
+from __future__ import annotations
+
+import aiohttp
+
+from pair.core.reports import NodeReport
+from pair.engines.question import CONNECT_LIMIT_S, ask
+from pair.errors import GarbledAnswer
+from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
+
+
+class NotPair(GarbledAnswer):
+    """Something answers there, but not a `pair` node."""
+
+
+async def report_of(
+    session: aiohttp.ClientSession,
+    url: str,
+    limit_s: float | None,
+    *,
+    connect_limit_s: float = CONNECT_LIMIT_S,
+) -> NodeReport:
+    """The report of the `pair` node at this base URL.
+
+    Args:
+        limit_s: for the whole of it; None leaves that to the caller.
+
+    Raises:
+        UnreachableNode: no connection.
+        SilentNode, LostUpstream: a connection, and no whole answer.
+        NotPair: an answer that no `pair` node gives.
+        GarbledAnswer: meant as a report, and unusable; or no HTTP.
+    """
+    said = await ask(session, url + REPORT_PATH, limit_s, connect_limit_s=connect_limit_s)
+    if said.status != 200:
+        raise NotPair(f"what answers at {url} is not a pair node (status {said.status})")
+    try:
+        return decode_report(said.body)
+    except GarbledAnswer as fault:
+        if means_a_report(said.body):
+            raise
+        # LM Studio, for one, has an answer with status 200 at every path.
+        raise NotPair(f"what answers at {url} is not a pair node: {fault}") from fault
