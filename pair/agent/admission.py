@@ -14,6 +14,11 @@ from pair.errors import BookkeepingError
 
 ReplicaKey = tuple[EngineName, ModelName]
 
+PEAKS_LIMIT = 4096
+"""Most peaks kept, as many as a node reports replicas. An engine that never counts has its peaks
+never taken, and its models come and go; a peak that is dropped counts as foreign work for one
+look."""
+
 
 @dataclass(slots=True, eq=False)
 class Admitted:
@@ -38,7 +43,9 @@ class Admission:
         if running > slots:
             return None
         self._running[key] = running
-        self._peak[key] = max(running, self._peak.get(key, 0))
+        self._peak[key] = max(running, self._peak.pop(key, 0))
+        if len(self._peak) > PEAKS_LIMIT:
+            del self._peak[next(iter(self._peak))]
         return Admitted(key)
 
     def settle(self, admitted: Admitted) -> None:

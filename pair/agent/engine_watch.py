@@ -21,6 +21,7 @@ from pair.agent.engine_book import EngineBook, LocalEngine
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.engine import Engine, EngineReport
 from pair.engines.finder import EngineFinder, recognise
+from pair.engines.question import question_session
 from pair.errors import NodeFault, UnreachableNode
 from pair.relay.limits import UpstreamLimits
 from pair.wire.node_report import SLOTS_LIMIT
@@ -47,10 +48,6 @@ class Pace:
     limit_s: float = 5.0
     gone_s: float = 60.0
 
-
-KEPT_S = 4.0
-"""A status connection that is idle for longer is not used again: llama-server closes it after 5
-s."""
 
 MISSES_UNTIL_DOWN = 3
 """An idle engine that connects and says nothing usable this many times in a row is down."""
@@ -94,14 +91,8 @@ class EngineWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        connector = aiohttp.TCPConnector(limit=0, use_dns_cache=False, keepalive_timeout=KEPT_S)
         async with (
-            aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
-                timeout=aiohttp.ClientTimeout(total=self._pace.limit_s),
-            ) as session,
+            question_session(self._pace.limit_s) as session,
             asyncio.TaskGroup() as tasks,
         ):
             for engine in self._engines:

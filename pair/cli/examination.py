@@ -20,11 +20,12 @@ from pair.core.reports import NodeReport
 from pair.discovery.browser import Browser, Reach
 from pair.discovery.interfaces import read_surroundings
 from pair.engines.finder import EngineFinder, PairItself, recognise
-from pair.errors import GarbledAnswer, NodeFault, PairError, UnreachableNode
+from pair.engines.pair_node import report_of
+from pair.engines.question import question_session
+from pair.errors import NodeFault, PairError, UnreachableNode
 from pair.settings import Settings
 from pair.terminal.figures import several
 from pair.terminal.panels import ready_words
-from pair.wire.node_report import REPORT_PATH, decode_report
 
 LISTEN_S: Final = 3.0
 """For mDNS answers; every node of the house should have been heard in this time."""
@@ -45,7 +46,7 @@ class Finding:
 
 async def examine(settings: Settings, reach: Reach, listen_s: float = LISTEN_S) -> list[Finding]:
     """Everything that can be seen from here, in the order in which it is needed."""
-    async with aiohttp.ClientSession(trust_env=False) as session:
+    async with question_session(ANSWER_LIMIT_S) as session:
         findings = [network()]
         findings.append(await proxy(settings))
         findings.append(await own_node(session, settings))
@@ -85,7 +86,7 @@ async def own_node(session: aiohttp.ClientSession, settings: Settings) -> Findin
     """Whether this machine's node answers where these settings put it."""
     url = f"http://{within_machine(tcp_address(settings.node.listen))}"
     try:
-        report = await report_at(session, url)
+        report = await report_of(session, url, ANSWER_LIMIT_S)
     except UnreachableNode:
         return Finding("node here", "note", f"none at {url}; `pair up` or `pair node` starts one")
     except NodeFault as fault:
@@ -125,7 +126,7 @@ async def named(session: aiohttp.ClientSession, url: str) -> Finding:
     except NodeFault as fault:
         return Finding(subject, "wrong", str(fault))
     try:
-        return Finding(subject, "fine", models_of(await report_at(session, url)))
+        return Finding(subject, "fine", models_of(await report_of(session, url, ANSWER_LIMIT_S)))
     except NodeFault as fault:
         return Finding(subject, "wrong", str(fault))
 
@@ -159,7 +160,7 @@ async def reachable(session: aiohttp.ClientSession, sighting: NodeSighted) -> Fi
     subject, faults = f"node {sighting.name}", []
     for url in sighting.addresses:
         try:
-            report = await report_at(session, url)
+            report = await report_of(session, url, ANSWER_LIMIT_S)
         except NodeFault as fault:
             faults.append(str(fault))
             continue
@@ -169,24 +170,6 @@ async def reachable(session: aiohttp.ClientSession, sighting: NodeSighted) -> Fi
     return Finding(
         subject, "wrong", f"heard, but {'; '.join(faults)}; does a firewall close its port?"
     )
-
-
-async def report_at(session: aiohttp.ClientSession, url: str) -> NodeReport:
-    """The report of the `pair` node at this URL.
-
-    Raises:
-        UnreachableNode: no connection, or no answer in time.
-        GarbledAnswer: what answers is no node.
-    """
-    timeout = aiohttp.ClientTimeout(total=ANSWER_LIMIT_S)
-    try:
-        async with session.get(url + REPORT_PATH, timeout=timeout, allow_redirects=False) as answer:
-            body = await answer.read()
-    except (aiohttp.ClientError, TimeoutError, OSError) as fault:
-        raise UnreachableNode(f"nothing answers at {url}") from fault
-    if answer.status != 200:
-        raise GarbledAnswer(f"what answers at {url} is not a pair node")
-    return decode_report(body)
 
 
 def models_of(report: NodeReport) -> str:

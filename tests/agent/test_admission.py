@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pair.agent.admission import Admission, Admitted, ReplicaKey
+from pair.agent.admission import PEAKS_LIMIT, Admission, Admitted, ReplicaKey
 from pair.core.names import EngineName, ModelName
 from pair.errors import BookkeepingError
 
@@ -65,6 +65,17 @@ def test_the_peak_is_the_most_since_it_was_last_taken() -> None:
     admission.settle(second)
     assert admission.take_peak(A) == 1
     assert admission.take_peak(A) == 0
+
+
+def test_peaks_are_bounded_whatever_is_asked_for() -> None:
+    admission = Admission()
+    keys = [(A[0], ModelName(f"model-{number}")) for number in range(PEAKS_LIMIT + 100)]
+    for key in keys:
+        admitted = admission.admit(key, 1)
+        assert admitted is not None
+        admission.settle(admitted)
+    peaks = [admission.take_peak(key) for key in keys]
+    assert peaks == [0] * 100 + [1] * PEAKS_LIMIT, "the oldest go first"
 
 
 class AnyOrder(RuleBasedStateMachine):
