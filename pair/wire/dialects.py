@@ -71,7 +71,7 @@ _OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
     ("/v1/tokenize", _TOKENIZERS),
     ("/v1/detokenize", _TOKENIZERS),
 )
-"""Paths that only some kinds of engines know; the first match counts, all others are everybody's."""
+"""Paths that only some kinds of engines know; the first match counts. All others are for all."""
 
 _MODEL_PATHS = ("/v1/models/", "/api/v0/models/", "/api/v1/models/")
 
