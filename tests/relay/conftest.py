@@ -21,5 +21,6 @@ def pytest_asyncio_loop_factories(
 def _a_quiet_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """An exception in a callback or a lost task only shows there; expected ones are cleared."""
     yield
-    told = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    # `caplog.records` are those of the teardown here.
+    told = [each for each in caplog.get_records("call") if each.levelno >= logging.WARNING]
     assert not told, [record.getMessage() for record in told]
