@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pair.core.limits import Limits
+from pair.relay.limits import FrontLimits, UpstreamLimits
 
 
 def knob(default: Any, unit: str, reason: str, *, least: float = 0, form: str = "") -> Any:
@@ -254,4 +255,24 @@ class Settings:
             job_gap_s=self.jobs.gap_s,
             jobs_limit=self.jobs.jobs_limit,
             calls_limit=self.jobs.calls_limit,
+        )
+
+    def front_limits(self) -> FrontLimits:
+        """What the side where clients connect may use up, of a proxy and of a node."""
+        return FrontLimits(
+            head_limit_bytes=self.relay.head_limit_bytes,
+            head_limit_s=self.relay.head_limit_s,
+            idle_client_s=self.relay.idle_client_s,
+            connections_limit=self.relay.connections_limit,
+            write_limit_s=self.relay.write_limit_s,
+            buffered_limit_bytes=self.proxy.buffered_limit_bytes,
+        )
+
+    def upstream_limits(self) -> UpstreamLimits:
+        """What the connections to one node or engine may use up."""
+        return UpstreamLimits(
+            connect_limit_s=self.relay.connect_limit_s,
+            head_limit_bytes=self.relay.head_limit_bytes,
+            idle_upstream_s=self.relay.idle_upstream_s,
+            idle_upstream_limit=self.relay.idle_upstream_limit,
         )

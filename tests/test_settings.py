@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from pair.cli.knobs import checked, knobs, value_of
 from pair.settings import Settings
 
@@ -24,6 +26,14 @@ def test_every_number_has_a_unit_that_fits_its_name() -> None:
             assert knob.unit, key
         for ending, unit in (("_s", "s"), ("_bytes", "bytes"), ("_tokens", "tokens")):
             assert key.endswith(ending) == (knob.unit == unit), key
+
+
+def test_the_relays_limits_are_the_settings_of_the_same_names() -> None:
+    settings = Settings()
+    for limits in (settings.front_limits(), settings.upstream_limits()):
+        for each in fields(limits):
+            section = settings.proxy if each.name == "buffered_limit_bytes" else settings.relay
+            assert getattr(limits, each.name) == getattr(section, each.name), each.name
 
 
 def test_no_two_knobs_share_a_variable() -> None:

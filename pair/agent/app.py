@@ -26,6 +26,7 @@ from pair.wire.errors import (
     NODE_DRAINING,
     OwnAnswer,
     fault_answer,
+    loop_answer,
     model_missing,
     models_sentence,
     own_answer,
@@ -38,11 +39,6 @@ ENGINE_UNREACHABLE = "engine_unreachable"
 
 BUSY_RETRY_AFTER_S = 1
 """The smallest whole second; a slot may come free at any moment."""
-
-_LOOP = (
-    "This request came through a node already, and a node serves its own engines only; "
-    "take this address out of the other node's list of engines."
-)
 
 _JSON: tuple[Header, ...] = ((b"Content-Type", b"application/json"),)
 
@@ -107,7 +103,7 @@ class App:
         """
         head = visit.exchange.head
         if head.first(VIA) is not None:
-            visit.answer(own_answer(visit.dialect, 508, "node_loop", _LOOP))
+            visit.answer(loop_answer(visit.dialect))
             return
         if self.draining:
             visit.answer(self._later(visit, NODE_DRAINING, "This node is being stopped."))

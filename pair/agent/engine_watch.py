@@ -212,10 +212,7 @@ def _take_down(local: LocalEngine, fault: NodeFault) -> None:
         logger.warning("engine %s does not answer: %s", local.name, fault)
     local.fault = f"The engine {local.name} does not answer: {fault}"
     local.foreign = {}
-    local.replicas = tuple(
-        replace(replica, state=ReplicaState.DOWN, loading_progress=None)
-        for replica in local.replicas
-    )
+    local.replicas = tuple(replace(replica, state=ReplicaState.DOWN) for replica in local.replicas)
 
 
 def _on_loopback(url: str) -> str:

@@ -19,7 +19,6 @@ from pair.engines.finder import EngineFinder
 from pair.errors import SettingsError
 from pair.relay.addresses import is_base_url
 from pair.relay.front import Front
-from pair.relay.limits import FrontLimits, UpstreamLimits
 from pair.settings import NodeSettings, Settings
 
 
@@ -62,16 +61,10 @@ class Node:
         self.admission = Admission()
         self._book = EngineBook(self.admission)
         self._embedded = _embedded(settings.node)
-        relay = settings.relay
         self._watch = EngineWatch(
             self._book,
             self.admission,
-            UpstreamLimits(
-                connect_limit_s=relay.connect_limit_s,
-                head_limit_bytes=relay.head_limit_bytes,
-                idle_upstream_s=relay.idle_upstream_s,
-                idle_upstream_limit=relay.idle_upstream_limit,
-            ),
+            settings.upstream_limits(),
             engines=() if self._embedded is None else (self._embedded,),
             urls=settings.node.engines,
             finder=EngineFinder() if settings.node.find_engines else None,
@@ -85,7 +78,7 @@ class Node:
             report=self.report,
             body_limit_bytes=settings.proxy.body_limit_bytes,
         )
-        self._front = Front(self._app.serve, self._front_limits())
+        self._front = Front(self._app.serve, settings.front_limits())
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -150,17 +143,6 @@ class Node:
             async with asyncio.timeout_at(ends_at):
                 await self._app.idle.wait()
         await self._front.drain(max(0.0, ends_at - loop.time()))
-
-    def _front_limits(self) -> FrontLimits:
-        relay = self._settings.relay
-        return FrontLimits(
-            head_limit_bytes=relay.head_limit_bytes,
-            head_limit_s=relay.head_limit_s,
-            idle_client_s=relay.idle_client_s,
-            connections_limit=relay.connections_limit,
-            write_limit_s=relay.write_limit_s,
-            buffered_limit_bytes=self._settings.proxy.buffered_limit_bytes,
-        )
 
 
 def _embedded(settings: NodeSettings) -> EmbeddedEngine | None:

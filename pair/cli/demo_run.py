@@ -7,7 +7,6 @@ proxy finds them there, and the calls come from the `openai` client.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import sys
 from collections.abc import AsyncIterator
@@ -23,7 +22,7 @@ from pair.cli.running_proxy import Json, RunningProxy
 from pair.cli.watching import LOOK_S, Watching
 from pair.cli.wiring import make_private_proxy, running_node
 from pair.core.names import NodeId
-from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions, cores
 from pair.engines.model_file import small_model_path
 from pair.errors import SilentNode
 from pair.settings import NodeSettings, ProxySettings, Settings
@@ -141,11 +140,6 @@ def parallel_nodes(cores: int, calls: int) -> int:
     them, and two even where there is one core only, as less would be no house.
     """
     return max(2, min(cores, calls, NODES_LIMIT))
-
-
-def cores() -> int:
-    """The processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 async def add_node(stack: AsyncExitStack, settings: NodeSettings) -> NodeId:

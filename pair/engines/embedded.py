@@ -199,7 +199,7 @@ class EmbeddedEngine(LlamaCpp):
             "port": urlsplit(self.url).port,
             "slots": self._options.slots,
             "context_tokens": self._options.context_tokens,
-            "threads": self._options.threads or _cores(),
+            "threads": self._options.threads or cores(),
         }
 
     async def _stop(self, process: Process, stdin: asyncio.StreamWriter) -> None:
@@ -263,7 +263,7 @@ def _readable(output: bytes) -> list[str]:
     return ["".join(char for char in line if char.isprintable()) for line in lines if line.strip()]
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

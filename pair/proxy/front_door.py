@@ -19,18 +19,13 @@ from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import dialect_of, split_target
-from pair.wire.errors import OwnAnswer, fault_answer, model_missing, own_answer
+from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
 from pair.wire.model_lists import ollama_tags, openai_list
 from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
 """Largest request body about `pair` itself."""
-
-_LOOP = (
-    "This request came through a node, so this proxy stands where an engine should be; "
-    "take this address out of that node's list of engines."
-)
 
 _SHOWN_CHARS = 200
 """Of a path that does not exist, repeated in the error; a target may have 64 kB."""
@@ -81,7 +76,7 @@ class FrontDoor:
         path, _ = split_target(head.target)
         try:
             if head.first(VIA) is not None:
-                loop = own_answer(dialect_of(path), 508, "node_loop", _LOOP)
+                loop = loop_answer(dialect_of(path))
                 exchange.answer(loop.status, loop.headers, loop.body)
             elif head.method in (b"GET", b"HEAD") and (answer := self._from_memory(path)):
                 exchange.answer(answer.status, answer.headers, answer.body)

@@ -23,7 +23,6 @@ from pair.proxy.front_door import FrontDoor
 from pair.proxy.links import Links
 from pair.proxy.prober import Prober
 from pair.relay.front import Front
-from pair.relay.limits import FrontLimits, UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
 from pair.settings import Settings
 
@@ -77,12 +76,7 @@ class Proxy:
         scheduler = Scheduler(
             settings.limits(), strategy_named(settings.proxy.strategy), loop.time()
         )
-        upstream_limits = UpstreamLimits(
-            connect_limit_s=settings.relay.connect_limit_s,
-            head_limit_bytes=settings.relay.head_limit_bytes,
-            idle_upstream_s=settings.relay.idle_upstream_s,
-            idle_upstream_limit=settings.relay.idle_upstream_limit,
-        )
+        upstream_limits = settings.upstream_limits()
         links = Links(upstream_limits, scheduler.membership.nodes)
         stack.callback(links.close)
         bare = BareEngines({base_url(node.url): node.slots for node in settings.nodes})
@@ -100,7 +94,7 @@ class Proxy:
             body_limit_bytes=settings.proxy.body_limit_bytes,
             started_at=time.time(),
         )
-        self._front = await stack.enter_async_context(Front(door.serve, self._front_limits()))
+        self._front = await stack.enter_async_context(Front(door.serve, settings.front_limits()))
         self.addresses = tuple([await self._front.open(a) for a in settings.proxy.listen])
         await stack.enter_async_context(
             FixedList(dispatcher.feed, [(node.url, node.name) for node in settings.nodes])
@@ -121,14 +115,3 @@ class Proxy:
         self.dispatcher.feed(DrainRequested())
         if self._front is not None:
             await self._front.drain(limit_s)
-
-    def _front_limits(self) -> FrontLimits:
-        relay = self._settings.relay
-        return FrontLimits(
-            head_limit_bytes=relay.head_limit_bytes,
-            head_limit_s=relay.head_limit_s,
-            idle_client_s=relay.idle_client_s,
-            connections_limit=relay.connections_limit,
-            write_limit_s=relay.write_limit_s,
-            buffered_limit_bytes=self._settings.proxy.buffered_limit_bytes,
-        )

@@ -22,6 +22,9 @@ NODE_BUSY = "node_busy"
 NODE_DRAINING = "node_draining"
 """The same while a node finishes what it has."""
 
+NODE_LOOP = "node_loop"
+"""A request that has been through a node came to a node or a proxy again."""
+
 MODEL_NOT_FOUND = "model_not_found"
 """OpenAI's code, which clients and other gateways look for."""
 
@@ -137,6 +140,15 @@ def refusal_answer(dialect: Dialect, refuse: Refuse) -> OwnAnswer:
         param="model" if refuse.kind is RefusalKind.UNKNOWN_MODEL else None,
         retry_after_s=refuse.retry_after_s,
     )
+
+
+def loop_answer(dialect: Dialect) -> OwnAnswer:
+    """For what has been through a node: whoever gives this stands where an engine should be."""
+    words = (
+        "This request came through a node already, and a node serves its own engines only; "
+        "take this address out of that node's list of engines."
+    )
+    return own_answer(dialect, 508, NODE_LOOP, words)
 
 
 def fault_answer(dialect: Dialect, fault: RequestFault) -> OwnAnswer:

@@ -18,7 +18,6 @@ from pair.bench.echo_engine import EchoEngine
 from pair.core.names import EngineName, ModelName, NodeId
 from pair.core.reports import NodeReport, ReplicaReport
 from pair.relay.front import Front
-from pair.relay.limits import FrontLimits, UpstreamLimits
 from pair.settings import Settings
 
 SOON_S = 10.0
@@ -26,21 +25,8 @@ SOON_S = 10.0
 
 BODY_LIMIT_BYTES = 1024 * 1024
 
-_RELAY = Settings().relay
-UPSTREAM = UpstreamLimits(
-    connect_limit_s=_RELAY.connect_limit_s,
-    head_limit_bytes=_RELAY.head_limit_bytes,
-    idle_upstream_s=_RELAY.idle_upstream_s,
-    idle_upstream_limit=_RELAY.idle_upstream_limit,
-)
-FRONT = FrontLimits(
-    head_limit_bytes=_RELAY.head_limit_bytes,
-    head_limit_s=_RELAY.head_limit_s,
-    idle_client_s=_RELAY.idle_client_s,
-    connections_limit=_RELAY.connections_limit,
-    write_limit_s=_RELAY.write_limit_s,
-    buffered_limit_bytes=64 * 1024 * 1024,
-)
+UPSTREAM = Settings().upstream_limits()
+FRONT = Settings().front_limits()
 
 
 def local(name: str, url: str, *models: str, kind: str = "llamacpp", slots: int = 1) -> LocalEngine:

@@ -15,7 +15,6 @@ def replica_view(model: str, slots: int, state: str = "ready") -> ReplicaView:
         engine="vllm:8000",
         engine_kind="vllm",
         state=state,
-        loading_progress=None,
         resident=None,
         context_tokens=None,
         slots=slots,

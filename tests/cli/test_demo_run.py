@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pair.cli.demo_run import Fleet, cores, found, parallel_nodes, simulated_fleet
+from pair.cli.demo_run import Fleet, found, parallel_nodes, simulated_fleet
 from pair.cli.running_proxy import RunningProxy
 from pair.core.names import NodeId
 from pair.errors import SilentNode
@@ -52,7 +52,3 @@ def test_as_many_nodes_as_run_side_by_side_and_have_work(
     cores: int, calls: int, nodes: int
 ) -> None:
     assert parallel_nodes(cores, calls) == nodes
-
-
-def test_the_cores_of_this_machine_are_counted() -> None:
-    assert cores() >= 1

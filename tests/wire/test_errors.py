@@ -16,6 +16,7 @@ from pair.wire.dialects import Dialect
 from pair.wire.errors import (
     error_event,
     fault_answer,
+    loop_answer,
     model_missing,
     models_sentence,
     own_answer,
@@ -219,3 +220,10 @@ def test_an_error_event_closes_a_torn_line_first(dialect: Dialect) -> None:
     assert torn.endswith(whole)
     assert torn.removesuffix(whole).strip(b"\n") == b""
     assert torn.startswith(b"\n")
+
+
+def test_a_loop_is_told_with_what_ends_it() -> None:
+    answer = loop_answer(Dialect.OPENAI)
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["code"]) == (508, "node_loop")
+    assert "take this address out of that node's list of engines" in error["message"]
