@@ -51,16 +51,18 @@ class ProxySettings:
     body_limit_bytes: int = knob(
         128 * 1024 * 1024,
         "bytes",
-        "Largest request body; images in base64 reach 100 MiB.",
+        "Largest request body, of proxy and node; images in base64 reach 100 MiB.",
         least=1024,
     )
     buffered_limit_bytes: int = knob(
         512 * 1024 * 1024,
         "bytes",
-        "Request bodies held over all tickets; beyond it the next upload waits.",
+        "Request bodies held at once by a proxy, and by a node; beyond it the next upload waits.",
         least=1024,
     )
-    drain_s: float = knob(30.0, "s", "How long a stopping proxy lets running answers finish.")
+    drain_s: float = knob(
+        30.0, "s", "How long a stopping proxy or node lets running answers finish."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,38 @@ class NodeSettings:
     )
     slots: int = knob(
         0, "requests", "Requests at a time, 0 to take the engine's own word (1 where it has none)."
+    )
+    busy_look_s: float = knob(
+        1.0,
+        "s",
+        "Between two looks at an engine with work or in trouble; a proxy asks as often.",
+        least=0.01,
+    )
+    idle_look_s: float = knob(
+        5.0,
+        "s",
+        "The same at an engine without work: a model that was added shows within this.",
+        least=0.01,
+    )
+    find_s: float = knob(
+        5.0,
+        "s",
+        "Between two looks for an engine that is not there yet; each costs the usual ports a "
+        "connection.",
+        least=0.01,
+    )
+    look_limit_s: float = knob(
+        5.0,
+        "s",
+        "Longest wait for an engine's word; one that computes answers late or not at all.",
+        least=0.05,
+    )
+    gone_s: float = knob(
+        60.0,
+        "s",
+        "An engine silent for this long is taken out and looked for anew: another kind may stand "
+        "there by then.",
+        least=0.01,
     )
     model: str = knob("", "", "A GGUF file to run in the embedded llama.cpp.")
     context_tokens: int = knob(

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import aiohttp
@@ -24,29 +24,10 @@ from pair.engines.finder import EngineFinder, recognise
 from pair.engines.question import question_session
 from pair.errors import NodeFault, UnreachableNode
 from pair.relay.limits import UpstreamLimits
+from pair.settings import NodeSettings
 from pair.wire.node_report import SLOTS_LIMIT
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How often the watch looks, in seconds.
-
-    Attributes:
-        busy_s: between two looks at an engine with work or in trouble.
-        idle_s: the same without work: a model that was added shows within this.
-        find_s: between two looks for engines on the usual ports.
-        limit_s: longest wait for an engine's word; one that computes answers late or not at all.
-        gone_s: an engine that has not answered for this long is taken out and looked for anew,
-            since another kind may stand at its port by then.
-    """
-
-    busy_s: float = 1.0
-    idle_s: float = 5.0
-    find_s: float = 5.0
-    limit_s: float = 5.0
-    gone_s: float = 60.0
 
 
 MISSES_UNTIL_DOWN = 3
@@ -57,10 +38,10 @@ class EngineWatch:
     """Writes the book while `run` runs.
 
     Args:
+        settings: which engines the user named (each is waited for as long as it takes), the word on
+            their slots, and how often to look.
         engines: those of this process, which need no finding.
-        urls: engines that the user named; each is waited for as long as it takes.
         finder: looks on the usual ports as well, None if nobody wants that.
-        slots: the user's word on the slots of every replica, 0 for the engine's own.
     """
 
     def __init__(
@@ -68,21 +49,19 @@ class EngineWatch:
         book: EngineBook,
         admission: Admission,
         limits: UpstreamLimits,
+        settings: NodeSettings,
         *,
         engines: Sequence[Engine],
-        urls: Sequence[str],
         finder: EngineFinder | None,
-        slots: int,
-        pace: Pace,
     ) -> None:
         self._book = book
         self._admission = admission
         self._limits = limits
         self._engines = engines
-        self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in urls))
+        self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in settings.engines))
         self._finder = finder
-        self._slots = min(slots, SLOTS_LIMIT)
-        self._pace = pace
+        self._slots = min(settings.slots, SLOTS_LIMIT)
+        self._settings = settings
         self._missing: dict[str, str] = {}
 
     def warnings(self) -> tuple[str, ...]:
@@ -92,7 +71,7 @@ class EngineWatch:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with (
-            question_session(self._pace.limit_s) as session,
+            question_session(self._settings.look_limit_s) as session,
             asyncio.TaskGroup() as tasks,
         ):
             for engine in self._engines:
@@ -108,7 +87,7 @@ class EngineWatch:
         """Do it for ever; one look that fails by our own mistake must not end the node."""
         while True:
             await _logged(name, look())
-            await asyncio.sleep(self._pace.find_s)
+            await asyncio.sleep(self._settings.find_s)
 
     async def _meet(self, session: aiohttp.ClientSession, url: str) -> None:
         """Find out what is at this address, and follow it as long as it is there."""
@@ -138,7 +117,7 @@ class EngineWatch:
         loop = asyncio.get_running_loop()
         good_at, misses = loop.time(), 0
         try:
-            while loop.time() - good_at < self._pace.gone_s:
+            while loop.time() - good_at < self._settings.gone_s:
                 fault = await self._look(session, engine, local)
                 misses = 0 if fault is None else misses + 1
                 if fault is not None and self._is_down(local, fault, misses):
@@ -202,7 +181,8 @@ class EngineWatch:
         settled = all(replica.state is ReplicaState.READY for replica in local.replicas)
         idle = settled and not self._works(local) and not any(local.foreign.values())
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._pace.idle_s if idle else self._pace.busy_s):
+            pace = self._settings.idle_look_s if idle else self._settings.busy_look_s
+            async with asyncio.timeout(pace):
                 await local.look.wait()
         local.look.clear()
 

@@ -11,7 +11,7 @@ from typing import Self
 from pair.agent.admission import Admission
 from pair.agent.app import App
 from pair.agent.engine_book import EngineBook
-from pair.agent.engine_watch import EngineWatch, Pace
+from pair.agent.engine_watch import EngineWatch
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
@@ -45,7 +45,6 @@ class Node:
         node_id: NodeId,
         name: str,
         version: str,
-        pace: Pace | None = None,
     ) -> None:
         for url in settings.node.engines:
             if not is_base_url(url):
@@ -65,11 +64,9 @@ class Node:
             self._book,
             self.admission,
             settings.upstream_limits(),
+            settings.node,
             engines=() if self._embedded is None else (self._embedded,),
-            urls=settings.node.engines,
             finder=EngineFinder() if settings.node.find_engines else None,
-            slots=settings.node.slots,
-            pace=pace or Pace(),
         )
         self._app = App(
             node=node_id,

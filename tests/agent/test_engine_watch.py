@@ -12,13 +12,14 @@ import aiohttp
 
 from pair.agent.admission import Admission
 from pair.agent.engine_book import EngineBook, LocalEngine
-from pair.agent.engine_watch import EngineWatch, Pace
+from pair.agent.engine_watch import EngineWatch
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.finder import EngineFinder
+from pair.settings import NodeSettings
 from tests.agent.face import SOON_S, UPSTREAM, chat, face, until
 
-QUICK = Pace(busy_s=0.01, idle_s=0.02, find_s=0.02, limit_s=2.0, gone_s=60.0)
+QUICK = NodeSettings(busy_look_s=0.01, idle_look_s=0.02, find_s=0.02, look_limit_s=2.0, gone_s=60.0)
 SLOW_ANSWER = EchoSettings(slots=2, decode_rate_tokens_per_s=200, answer_tokens=1_000_000)
 
 
@@ -26,7 +27,11 @@ class Watched:
     """A watch over named engines, and what it has written."""
 
     def __init__(
-        self, *urls: str, slots: int = 0, pace: Pace = QUICK, finder: EngineFinder | None = None
+        self,
+        *urls: str,
+        slots: int = 0,
+        pace: NodeSettings = QUICK,
+        finder: EngineFinder | None = None,
     ) -> None:
         self.admission = Admission()
         self.book = EngineBook(self.admission)
@@ -34,11 +39,9 @@ class Watched:
             self.book,
             self.admission,
             UPSTREAM,
+            replace(pace, engines=urls, slots=slots),
             engines=(),
-            urls=urls,
             finder=finder,
-            slots=slots,
-            pace=pace,
         )
 
     @property
@@ -58,7 +61,7 @@ class Watched:
 
 @asynccontextmanager
 async def watching(
-    *urls: str, slots: int = 0, pace: Pace = QUICK, finder: EngineFinder | None = None
+    *urls: str, slots: int = 0, pace: NodeSettings = QUICK, finder: EngineFinder | None = None
 ) -> AsyncIterator[Watched]:
     watched = Watched(*urls, slots=slots, pace=pace, finder=finder)
     async with asyncio.TaskGroup() as tasks:
@@ -167,7 +170,7 @@ async def test_an_engine_that_stays_away_is_taken_out_and_looked_for_anew() -> N
 
 async def test_something_happening_there_is_looked_at_at_once() -> None:
     listen = f"127.0.0.1:{free_port()}"
-    pace = replace(QUICK, busy_s=60, idle_s=60)
+    pace = replace(QUICK, busy_look_s=60, idle_look_s=60)
     async with (
         EchoEngine(EchoSettings(listen=listen)) as engine,
         watching(engine.url, pace=pace) as watched,

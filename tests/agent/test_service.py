@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from pair.agent.engine_watch import Pace
 from pair.agent.service import Node
 from pair.bench.echo_engine import EchoEngine, EchoSettings
 from pair.core.names import NodeId
@@ -22,12 +22,12 @@ from pair.wire.node_report import decode_report
 from tests.agent.face import SOON_S, chat, until
 
 CHAT = "/v1/chat/completions"
-QUICK = Pace(busy_s=0.02, idle_s=0.05, find_s=0.05)
+QUICK = NodeSettings(busy_look_s=0.02, idle_look_s=0.05, find_s=0.05, find_engines=False)
 
 
 def node(*engines: str, listen: str = "127.0.0.1:0", slots: int = 0) -> Node:
-    settings = NodeSettings(listen=listen, engines=engines, find_engines=False, slots=slots)
-    return Node(Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9", pace=QUICK)
+    settings = replace(QUICK, listen=listen, engines=engines, slots=slots)
+    return Node(Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9")
 
 
 @asynccontextmanager
@@ -88,17 +88,15 @@ async def test_what_does_not_end_in_time_is_ended() -> None:
 
 @pytest.mark.engine
 async def test_a_node_runs_the_model_that_it_is_given() -> None:
-    settings = NodeSettings(
+    settings = replace(
+        QUICK,
         listen="127.0.0.1:0",
-        find_engines=False,
         model=str(small_model_path()),
         context_tokens=512,
         slots=2,
         threads=1,
     )
-    started = Node(
-        Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9", pace=QUICK
-    )
+    started = Node(Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9")
     async with started, aiohttp.ClientSession() as client:
         await until(lambda: [r.state for r in started.report().replicas] == [ReplicaState.LOADING])
         await until(lambda: [r.state for r in started.report().replicas] == [ReplicaState.READY])

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import pytest
 
-from pair.agent.engine_watch import Pace
 from pair.agent.service import Node
 from pair.bench.echo_engine.engine import EchoEngine
 from pair.bench.echo_engine.settings import EchoSettings, PersonaName
@@ -42,11 +41,15 @@ async def probing(*fixed: FixedNode, limits: ProbingSettings = QUICK) -> AsyncIt
 @asynccontextmanager
 async def pair_node(engine: EchoEngine, node_id: str = "n1") -> AsyncIterator[str]:
     """A real node in front of an engine; its URL."""
-    settings = NodeSettings(listen="127.0.0.1:0", engines=(engine.url,), find_engines=False)
-    pace = Pace(busy_s=0.02, idle_s=0.05, find_s=0.05)
-    node = Node(
-        Settings(node=settings), node_id=NodeId(node_id), name="pc", version="9.9", pace=pace
+    settings = NodeSettings(
+        listen="127.0.0.1:0",
+        engines=(engine.url,),
+        find_engines=False,
+        busy_look_s=0.02,
+        idle_look_s=0.05,
+        find_s=0.05,
     )
+    node = Node(Settings(node=settings), node_id=NodeId(node_id), name="pc", version="9.9")
     async with node:
         yield f"http://{node.address}"
 
