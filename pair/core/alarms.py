@@ -10,6 +10,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Hashable, Iterator
 
+FEW = 64
+"""Dead entries that are never worth a rebuild: as many as a small house sets within a minute."""
+
 
 class Alarms:
     """At most one alarm a key."""
@@ -24,7 +27,7 @@ class Alarms:
         self._set += 1
         self._at[key] = (at, self._set)
         heapq.heappush(self._heap, (at, self._set, key))
-        if len(self._heap) > 64 + 2 * len(self._at):
+        if len(self._heap) > FEW + 2 * len(self._at):
             self._heap = [(when, number, what) for what, (when, number) in self._at.items()]
             heapq.heapify(self._heap)
 

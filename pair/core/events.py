@@ -66,8 +66,6 @@ class FailureKind(StrEnum):
     """500: may be the request's own doing, so it is tried on one other node only."""
     GARBLED = "garbled"
     """What came back is not HTTP."""
-    TIMED_OUT = "timed_out"
-    """A limit passed after the request was accepted, and the attempt was cancelled."""
     CUT = "cut"
     """The answer broke off after its first content byte."""
 

@@ -38,7 +38,6 @@ class ReplicaReport:
         waiting: requests queued inside the engine; None where unknown.
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.
-        loading_progress: 0..1 while `state` is LOADING and the engine tells, else None.
     """
 
     engine: EngineName
@@ -51,7 +50,6 @@ class ReplicaReport:
     waiting: int | None = None
     resident: bool | None = None
     context_tokens: int | None = None
-    loading_progress: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

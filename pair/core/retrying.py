@@ -44,7 +44,6 @@ class Rule:
 
 
 _ELSEWHERE = Rule(again=True, counts=True, avoid=True, hurts=Hurts.REPLICA)
-_FINAL = Rule(again=False, counts=True, avoid=False, hurts=Hurts.REPLICA)
 
 RULES: dict[FailureKind, Rule] = {
     FailureKind.UNREACHABLE: Rule(again=True, counts=True, avoid=True, hurts=Hurts.NODE),
@@ -62,8 +61,6 @@ RULES: dict[FailureKind, Rule] = {
         again=True, counts=True, avoid=True, hurts=Hurts.NOBODY, once_elsewhere=True
     ),
     FailureKind.GARBLED: _ELSEWHERE,
-    # The engine may still be computing: a second start would double the work that was too slow
-    # already.
-    FailureKind.TIMED_OUT: _FINAL,
-    FailureKind.CUT: _FINAL,
+    # The client has a part of the answer already; nothing may follow it.
+    FailureKind.CUT: Rule(again=False, counts=True, avoid=False, hurts=Hurts.REPLICA),
 }

@@ -21,7 +21,6 @@ class ReplicaView:
     engine: str
     engine_kind: str
     state: str
-    loading_progress: float | None
     resident: bool | None
     context_tokens: int | None
     slots: int
@@ -122,7 +121,6 @@ def _replica_view(replica: Replica, now: float) -> ReplicaView:
         engine=replica.id.engine,
         engine_kind=replica.report.engine_kind,
         state=replica.report.state if replica.listed else "gone",
-        loading_progress=replica.report.loading_progress,
         resident=replica.report.resident,
         context_tokens=replica.report.context_tokens,
         slots=replica.slots,

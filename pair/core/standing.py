@@ -14,6 +14,11 @@ from pair.core.names import Phase
 from pair.core.replica import Replica
 from pair.core.retrying import RULES, Hurts
 
+DOUBLINGS_LIMIT = 16
+"""Most doublings of a pause (a factor of 65,536): a replica that has failed for days must not
+overflow a float, and `pause_limit_s` has cut the pause long before.
+"""
+
 
 def set_aside(
     replica: Replica, node: Node, failure: Failure, limits: Limits, now: float
@@ -38,7 +43,7 @@ def set_aside(
         pause_s = min(max(failure.retry_after_s, limits.pause_s), limits.pause_limit_s)
     else:
         replica.failures += 1
-        doublings = min(replica.failures - 1, 16)
+        doublings = min(replica.failures - 1, DOUBLINGS_LIMIT)
         pause_s = min(limits.pause_s * 2.0**doublings, limits.pause_limit_s)
     replica.set_aside_until = max(replica.set_aside_until, now + pause_s)
     replica.set_aside_reason = failure.detail

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, assert_never
 
 from pair.core.events import Failure, FailureKind, Usage
-from pair.errors import GarbledAnswer, LostUpstream, NodeFault, PairError, UnreachableNode
+from pair.errors import GarbledAnswer, LostUpstream, PairError, UnreachableNode
 from pair.proxy.dispatcher import Hold
 from pair.proxy.links import Link
 from pair.relay.exchange import Exchange
@@ -85,7 +85,7 @@ class Attempt:
             if self._hold.aborted is None:
                 raise
             self._over(self._hold.aborted.detail)
-        except NodeFault as fault:
+        except (UnreachableNode, LostUpstream, GarbledAnswer) as fault:
             self._fail(Failure(self._kind(fault), str(fault)))
         finally:
             self._hold.on_abort = None
@@ -155,7 +155,7 @@ class Attempt:
             self._upstream.abort()
         scope.reschedule(asyncio.get_running_loop().time())
 
-    def _kind(self, fault: NodeFault) -> FailureKind:
+    def _kind(self, fault: UnreachableNode | LostUpstream | GarbledAnswer) -> FailureKind:
         if self._exchange.begun:
             return FailureKind.CUT
         match fault:
@@ -166,7 +166,7 @@ class Attempt:
             case GarbledAnswer():
                 return FailureKind.GARBLED
             case _:
-                return FailureKind.TIMED_OUT
+                assert_never(fault)
 
     def _fail(self, failure: Failure) -> NoReturn:
         self._hold.failed(failure)

@@ -85,8 +85,7 @@ def _node_notes(node: Json) -> Iterable[str]:
 
 def _replica_notes(replica: Json) -> Iterable[str]:
     if replica["state"] != "ready":
-        done = replica["loading_progress"]
-        yield plain(replica["state"]) + (f" {percent(done)}" if done is not None else "")
+        yield plain(replica["state"])
     if replica["failed"]:
         yield f"{count(replica['failed'])} failed"
     if replica["set_aside_s"]:

@@ -42,7 +42,6 @@ _Text = Annotated[str, Meta(max_length=TEXT_LIMIT_CHARS, pattern=_ONE_LINE)]
 _Name = Annotated[str, Meta(min_length=1, max_length=TEXT_LIMIT_CHARS, pattern=_ONE_LINE)]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 _Slots = Annotated[int, Meta(ge=1, le=SLOTS_LIMIT)]
-_Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class _Replica(Struct, omit_defaults=True, gc=False):
@@ -58,7 +57,6 @@ class _Replica(Struct, omit_defaults=True, gc=False):
     waiting: _Count | None = None
     resident: bool | None = None
     context_tokens: _Count | None = None
-    loading_progress: _Share | None = None
 
 
 class _Report(Struct, gc=False):
@@ -154,7 +152,6 @@ def _to_wire(replica: ReplicaReport) -> _Replica:
         waiting=replica.waiting,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
-        loading_progress=replica.loading_progress,
     )
 
 
@@ -170,5 +167,4 @@ def _from_wire(replica: _Replica) -> ReplicaReport:
         waiting=replica.waiting,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
-        loading_progress=replica.loading_progress,
     )

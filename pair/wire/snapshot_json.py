@@ -63,7 +63,6 @@ def _replica_json(replica: ReplicaView) -> dict[str, Any]:
         "engine": replica.engine,
         "engine_kind": replica.engine_kind,
         "state": str(replica.state),
-        "loading_progress": replica.loading_progress,
         "resident": replica.resident,
         "context_tokens": replica.context_tokens,
         "slots": replica.slots,

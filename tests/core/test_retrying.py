@@ -18,7 +18,6 @@ EXPECTED = {
     FailureKind.NO_SUCH_MODEL: (True,  True,  True,  Hurts.REPLICA, False),
     FailureKind.ENGINE_ERROR:  (True,  True,  True,  Hurts.NOBODY,  True),
     FailureKind.GARBLED:       (True,  True,  True,  Hurts.REPLICA, False),
-    FailureKind.TIMED_OUT:     (False, True,  False, Hurts.REPLICA, False),
     FailureKind.CUT:           (False, True,  False, Hurts.REPLICA, False),
 }  # fmt: skip
 

@@ -176,14 +176,6 @@ def test_attempts_have_a_limit() -> None:
     story.sees(ends_failed(1)).ends()
 
 
-@pytest.mark.parametrize("kind", [FailureKind.TIMED_OUT, FailureKind.CUT])
-def test_what_may_still_be_computing_is_not_started_twice(kind: FailureKind) -> None:
-    story = Story("ab")
-    story.at(1.0).sees(call(1)).expects("1 to a")
-    story.sees(failed(1, kind)).expects("1 refused: attempts_spent")
-    story.sees(ends_failed(1)).ends()
-
-
 def test_a_cut_after_the_commit_point_is_the_shell_s_to_tell() -> None:
     story = Story("ab")
     story.at(1.0).sees(call(1)).expects("1 to a")

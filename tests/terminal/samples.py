@@ -31,7 +31,6 @@ def replica(model: str = "tiny", **changes: Any) -> Json:
         "engine": "llamacpp:8080",
         "engine_kind": "llamacpp",
         "state": "ready",
-        "loading_progress": None,
         "resident": True,
         "context_tokens": 4096,
         "slots": 2,

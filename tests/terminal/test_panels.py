@@ -20,10 +20,10 @@ def test_a_node_that_is_not_ready_says_why() -> None:
 
 
 def test_a_replica_that_takes_nothing_says_why() -> None:
-    loading = replica(state="loading", loading_progress=0.4, aliases=["tiny:latest"], failed=2)
+    loading = replica(state="loading", aliases=["tiny:latest"], failed=2)
     paused = replica("big", set_aside_s=3.0, set_aside_reason="connection refused")
     text = text_of(nodes_table(snapshot(node("attic", loading, paused))), width=200)
-    assert "loading 40%; 2 failed; also tiny:latest" in text
+    assert "loading; 2 failed; also tiny:latest" in text
     assert "set aside for 3.00 s: connection refused" in text
 
 

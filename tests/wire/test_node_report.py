@@ -37,7 +37,6 @@ REPLICAS = st.builds(
     waiting=COUNTS,
     resident=st.none() | st.booleans(),
     context_tokens=COUNTS,
-    loading_progress=st.none() | st.floats(0, 1),
 )
 REPORTS = st.builds(
     NodeReport,
@@ -108,7 +107,6 @@ def replica_with(**changes: Any) -> bytes:
         replica_with(running=-1),
         replica_with(waiting=10**30),
         replica_with(state="asleep"),
-        replica_with(loading_progress=1.5),
         replica_with(model=""),
         replica_with(aliases=["x"] * (ALIASES_LIMIT + 1)),
     ],

@@ -139,7 +139,7 @@ def test_nothing_is_missing_of_a_job_that_has_just_begun() -> None:
 
 
 def test_the_snapshots_values(story: Story) -> None:
-    story.tell(*node("b", state=ReplicaState.LOADING, loading_progress=0.5, context_tokens=4096))
+    story.tell(*node("b", state=ReplicaState.LOADING, context_tokens=4096))
     shown = story.snapshot()
     assert (shown["v"], shown["pair"], shown["id"]) == (1, "0.1.0", "proxy id")
     assert shown["uptime_s"] == story.now - 100.0
@@ -156,11 +156,7 @@ def test_the_snapshots_values(story: Story) -> None:
     assert (held["aliases"], held["served"], held["state"]) == (["gpt-4o"], 1, "ready")
     assert loading["phase"] == "loading"
     (coming,) = loading["replicas"]
-    assert (coming["state"], coming["loading_progress"], coming["context_tokens"]) == (
-        "loading",
-        0.5,
-        4096,
-    )
+    assert (coming["state"], coming["context_tokens"]) == ("loading", 4096)
     (model,) = shown["models"]
     assert (model["model"], model["nodes"], model["slots"]) == ("m", 1, 1)
 
