@@ -146,8 +146,3 @@ class EngineFinder:
         except NodeFault:
             pass
         return None
-
-
-async def find_on_loopback(session: aiohttp.ClientSession) -> tuple[Engine, ...]:
-    """The engines on the usual ports of this machine, looked for once."""
-    return await EngineFinder().look(session)

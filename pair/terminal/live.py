@@ -63,10 +63,6 @@ class LiveView:
             self._last = now
             self._console.print(Text(progress_line(snapshot, note)), soft_wrap=True)
 
-    def tell(self, sentence: str) -> None:
-        """A line that stays above the view."""
-        self._console.print(Text(plain(sentence)), soft_wrap=True)
-
 
 def picture(snapshot: Json, jobs: Sequence[Json], note: str) -> RenderableType:
     """Everything at one moment."""

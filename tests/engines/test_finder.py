@@ -16,7 +16,6 @@ from pair.engines.finder import (
     USUAL_PORTS,
     EngineFinder,
     PairItself,
-    find_on_loopback,
     recognise,
 )
 from pair.errors import GarbledAnswer, SilentNode, UnreachableNode
@@ -201,5 +200,5 @@ async def test_the_usual_ports_are_those_of_the_kinds() -> None:
     assert set(USUAL_PORTS) == {11434, 1234, 8080, 8000, 30000}
     assert set(USUAL_PORTS.values()) < set(KINDS)
     async with session() as asking:
-        found = await find_on_loopback(asking)
+        found = await EngineFinder().look(asking)
     assert {engine.url for engine in found} <= {f"http://127.0.0.1:{port}" for port in USUAL_PORTS}

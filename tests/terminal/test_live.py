@@ -23,13 +23,11 @@ def test_without_a_terminal_a_line_a_change_and_no_escape_codes() -> None:
         view.show(snapshot(node("attic", replica())))
         view.show(snapshot(node("attic", replica()), uptime_s=13.0))
         view.show(snapshot(node("attic", replica(in_flight=0)), in_flight=0, uptime_s=14.0))
-        view.show(snapshot(node("attic", phase="lost"), in_flight=0), note="the second run")
-        view.tell("done\x1b[2J")
+        view.show(snapshot(node("attic", phase="lost"), in_flight=0), note="the second\x1b[2J run")
     assert shown(on).splitlines() == [
         "12.0 s · 1 of 1 node ready · 1 in flight (attic 1) · 0 waiting · 8 answered",
         "14.0 s · 1 of 1 node ready · 0 in flight · 0 waiting · 8 answered",
-        "12.0 s · the second run · 0 of 1 node ready · 0 in flight · 0 waiting · 8 answered",
-        "done�[2J",
+        "12.0 s · the second�[2J run · 0 of 1 node ready · 0 in flight · 0 waiting · 8 answered",
     ]
 
 
