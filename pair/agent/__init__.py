@@ -2,4 +2,8 @@
 slots, and relays.
 
 It serves its own engines and nobody else's, so a request that enters a node ends there.
+
+The way of a request: `App` (`app.py`: whose is it, is there room) -> `Visit` (`visit.py`: the one
+request and its line in the log) -> `Admission` (`admission.py`: its slot) -> the relay's `carry`.
+Beside it `EngineWatch` keeps the `EngineBook` true; `Node` (`service.py`) ties all together.
 """

@@ -1,5 +1,8 @@
 """The command line: reads argv, environment and files, builds the objects, owns the loop.
 
-One module for each group of commands; each exports plain functions that `main.py` registers. Only
-`wiring.py` builds the long-lived objects, so that what belongs to what can be read in one place.
+`main.py` registers the commands. Each is a plain function in the module of its name (`serve.py` has
+`up`, `serve` and `node`, `nodes.py` also `models`); what it does beyond reading its arguments is
+beside it: `demo_run.py`, `measuring.py` (bench), `examination.py` (doctor). `wiring.py` builds a
+proxy and a node for all of them. Settings come through `environment.py` -> `config.py` (layers) ->
+`knobs.py` (one setting); a proxy in another process is asked through `running_proxy.py`.
 """
