@@ -79,12 +79,9 @@ class Desk:
             self._refuse(ticket, RefusalKind.SHUTTING_DOWN, refusals.shutting_down(), now)
             return
         if event.pin is not None:
-            node = self._membership.named(event.pin)
-            if node is None or not pin_holds(node, event.model, self._fleet):
-                detail = refusals.unknown_node(self._membership, event.pin, event.model)
-                self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)
+            ticket.pin = NodeId(event.pin)
+            if not self._judge_pin(ticket, now):
                 return
-            ticket.pin = node.id
         if event.light:
             self._serve_light(ticket, now)
             return
@@ -312,11 +309,10 @@ class Desk:
 
     # Hope: waiting must be able to end
 
-    def judge_everyone(self, node: Node, now: float) -> None:
-        """After a change of this node: whoever waits for what can no longer come is told so."""
+    def judge_everyone(self, now: float) -> None:
+        """After a change of a node: whoever waits for what can no longer come is told so."""
         for name in self.room.names():
-            self._judge_pins(name, node, now)
-            self.judge_hope(name, now)
+            self._judge(name, now)
             line = self.room.line(name)
             if line is not None and line.few:
                 # Whoever avoids a node does so only while another one is at hand.
@@ -331,9 +327,7 @@ class Desk:
             # short wait.
             if ("hope", name) not in self._alarms:
                 self._alarms.set(("hope", name), now + self._limits.hopeless_grace_s)
-        elif now < self._started_at + self._limits.start_grace_s:
-            self._alarms.set(("start",), self._started_at + self._limits.start_grace_s)
-        elif not self._membership.any_in(Phase.SIGHTED):
+        elif not self._starting(now) and not self._membership.any_in(Phase.SIGHTED):
             self._give_up(name, now)
 
     def hope_due(self, name: ModelName, now: float) -> None:
@@ -343,7 +337,7 @@ class Desk:
     def start_due(self, now: float) -> None:
         """The grace after the start is over."""
         for name in self.room.names():
-            self.judge_hope(name, now)
+            self._judge(name, now)
 
     def wait_due(self, ticket: Ticket, now: float) -> None:
         """The wait limit of a ticket has passed."""
@@ -364,10 +358,43 @@ class Desk:
             detail = refusals.no_node(self._membership, self._fleet, model)
             self._refuse(ticket, RefusalKind.NO_NODE, detail, now)
 
-    def _judge_pins(self, name: ModelName, node: Node, now: float) -> None:
+    def _judge(self, name: ModelName, now: float) -> None:
         line = self.room.line(name)
-        pinned = [] if line is None else [ticket for ticket in line.few if ticket.pin == node.id]
-        if pinned and not pin_holds(node, name, self._fleet):
-            for ticket in pinned:
-                detail = refusals.unknown_node(self._membership, node.id, name)
-                self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)
+        for ticket in [] if line is None else list(line.few):
+            self._judge_pin(ticket, now)
+        self.judge_hope(name, now)
+
+    def _judge_pin(self, ticket: Ticket, now: float) -> bool:
+        """Find the node that a ticket insists on, by id, else by name; refuse a ticket for which it
+        can't be there any more, or that cannot wait for it. True if the ticket may go on.
+        """
+        pin, model = ticket.opened.pin, ticket.opened.model
+        if pin is None or ticket.pin is None:
+            return True
+        node = self._membership.nodes.get(ticket.pin) or self._membership.named(pin)
+        if node is not None:
+            ticket.pin = node.id
+            if pin_holds(node, model, self._fleet):
+                return True
+        if not ticket.opened.light and self._may_answer_yet(node, now):
+            return True
+        detail = refusals.unknown_node(self._membership, pin, model)
+        self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)
+        return False
+
+    def _may_answer_yet(self, node: Node | None, now: float) -> bool:
+        """Whether a node that has never answered, or is not known at all (None), is worth a wait:
+        just after the start, and while it, or an unknown one that may be it, is being asked.
+        """
+        if node is not None and node.answered_at is not None:
+            return False
+        if node is None:
+            return self._starting(now) or self._membership.any_in(Phase.SIGHTED)
+        return self._starting(now) or node.phase is Phase.SIGHTED
+
+    def _starting(self, now: float) -> bool:
+        """Whether the grace after the start still runs; then all are judged anew at its end."""
+        ends_at = self._started_at + self._limits.start_grace_s
+        if now < ends_at:
+            self._alarms.set(("start",), ends_at)
+        return now < ends_at

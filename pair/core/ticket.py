@@ -16,6 +16,7 @@ class Ticket:
 
     Attributes:
         arrival: its place in the order of all tickets; never changes.
+        pin: the node that it insists on; what the client wrote, until a node is known by that.
         waiting_since: when it last began to wait; None while it holds a lease or has been ended.
         queued_s: waiting done before the present wait.
         attempts: leases given, without those that a busy node sent back.

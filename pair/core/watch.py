@@ -60,10 +60,11 @@ class Watch:
         if stand_in is not None and event.really != event.node:
             stand_in.enter(Phase.LOST, f"it is known as {event.really}", now)
             self._desk.lose(stand_in, now)
-            self._look_again(stand_in, now)
             self._forget(stand_in)
             addresses, fixed = stand_in.addresses, stand_in.fixed
             self.sighted(NodeSighted(event.really, stand_in.name, addresses, fixed), now)
+            # Only now: who insists on the one entry may have meant the other.
+            self._desk.judge_everyone(now)
 
     def reported(self, event: NodeReported, now: float) -> None:
         """It lives; a report of a node that nobody has sighted is dropped."""
@@ -135,7 +136,7 @@ class Watch:
     def _look_again(self, node: Node, now: float) -> None:
         for replica in node.replicas.values():
             self._desk.refresh(replica, now)
-        self._desk.judge_everyone(node, now)
+        self._desk.judge_everyone(now)
 
     def _probe(self, node: Node, now: float) -> None:
         if node.probe_sent_at is None:

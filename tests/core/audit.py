@@ -155,7 +155,7 @@ class Audit:
     def _event(self, event: Event) -> None:
         match event:
             case Opened():
-                pin = None if event.pin is None else self._node_named(event.pin)
+                pin = None if event.pin is None else NodeId(event.pin)
                 arrival = len(self.tickets) + len(self.fates)
                 self.tickets[event.ticket] = SeenTicket(event, arrival, pin, self.now)
             case FirstByte():
@@ -184,6 +184,12 @@ class Audit:
                 self.ticked_at, self.promised = self.now, None
             case NodeWithdrawn():
                 pass
+
+    def _pin_holds(self, ticket: SeenTicket, node: NodeId) -> bool:
+        """Whether the ticket insists on no node or on this one."""
+        if ticket.opened.pin is not None and ticket.pin not in self.nodes:
+            ticket.pin = self._node_named(ticket.opened.pin) or ticket.pin
+        return ticket.pin in (None, node)
 
     def _node_named(self, pin: str) -> NodeId | None:
         if NodeId(pin) in self.nodes:
@@ -291,7 +297,7 @@ class Audit:
         assert node.open, f"{decision} goes to a node that takes nothing new"
         assert said.state is ReplicaState.READY, f"{decision} goes to {said}"
         assert ticket.opened.model in (None, said.model, *said.aliases), f"{decision}: wrong model"
-        assert ticket.pin in (None, replica.node), f"{decision} breaks the pin of {ticket}"
+        assert self._pin_holds(ticket, replica.node), f"{decision} breaks the pin of {ticket}"
         if light:
             assert replica.node not in ticket.failed_on, f"{decision}: light, and failed there"
         else:
@@ -320,7 +326,7 @@ class Audit:
         return (
             ticket.opened.ticket not in self.declined
             and ticket.opened.model in (said.model, *said.aliases)
-            and ticket.pin in (None, replica.node)
+            and self._pin_holds(ticket, replica.node)
             and replica.node not in ticket.failed_on
         )
 

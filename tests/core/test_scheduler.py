@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pair.core.events import FailureKind, NodeIdentified, Ticked
+from pair.core.events import FailureKind, NodeIdentified, NodeReported, Ticked
 from pair.core.names import NodeId, Phase
 from pair.core.reports import ReplicaState
 from pair.errors import BookkeepingError
@@ -293,12 +293,38 @@ def test_pinned_tickets_wait_for_their_node_while_others_are_free() -> None:
 
 
 def test_a_pin_to_what_is_not_there_is_refused_with_the_reason() -> None:
-    story = Story("ab")
-    story.at(1.0).sees(call(1, pin="c")).expects("1 refused: unknown_node")
+    story = Story("ab", start_grace_s=3.0)
+    story.at(3.0).sees(call(1, pin="c")).expects("1 refused: unknown_node")
     assert story.detail(1) == "There is no node 'c'; the nodes are: a, b."
     story.sees(call(2, "other", pin="a")).expects("2 refused: unknown_node")
     assert story.detail(2) == "Node a cannot serve the model 'other' now; it holds: m."
     story.sees(refused(1), refused(2)).ends()
+
+
+def test_a_pin_to_a_node_that_is_not_known_yet_waits_for_the_start_grace_only() -> None:
+    story = Story("a", start_grace_s=3.0)
+    story.sees(call(1, pin="b"), call(2, pin="box"), call(3, pin="nobody"), call(4)).expects(
+        "4 to a"
+    )
+    story.sees(call(5, pin="b", light=True)).expects("5 refused: unknown_node")
+    story.at(1.0).sees(comes("b")).at(1.5).expects("1 to b")
+    story.sees(comes("c", says=report("c", name="box"))).at(2.0).expects("2 to c")
+    story.at(2.9).expects().at(3.0).expects("3 refused: unknown_node")
+    assert story.detail(3) == "There is no node 'nobody'; the nodes are: a, b, box."
+    story.sees(refused(3), refused(5), *map(answered, (1, 2, 4))).ends()
+
+
+def test_a_pin_to_a_node_that_is_just_being_asked_is_worth_the_wait() -> None:
+    story = Story("a", start_grace_s=0.0, probe_limit_s=2.0)
+    story.house.answer_probes = False
+    story.at(1.0).sees(comes("b")).sees(call(1, pin="b"), call(2, pin="box")).expects()
+    story.sees(NodeReported(NodeId("b"), report("b"))).expects("2 refused: unknown_node", "1 to b")
+    story.sees(refused(2), answered(1)).ends()
+
+
+def test_a_pin_to_a_node_that_holds_other_models_is_refused_at_once() -> None:
+    story = Story("a", start_grace_s=3.0).at(0.5).sees(call(1, "other", pin="a"))
+    story.expects("1 refused: unknown_node").sees(refused(1)).ends()
 
 
 def test_a_pin_dies_with_its_node() -> None:

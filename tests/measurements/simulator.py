@@ -3,7 +3,7 @@
 CPU time of one run, without the drawing of the workload and without the fastest node alone; calls
 arrive in each of the three ways, each with three seeds, medians.
 
-Run: `make measure-simulator`, or `python -m tests.measurements.simulator [--calls 100000] [--nodes 64] [--seeds 3]`.
+Run: `make measure-simulator`, or `python -m tests.measurements.simulator [--calls 100000]`.
 """
 
 from __future__ import annotations
