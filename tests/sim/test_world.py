@@ -157,7 +157,7 @@ def test_a_house_that_is_dead_refuses_in_the_end() -> None:
     calls = [TWO_SECONDS] * 3
     world = live(machines(1), calls, [Incident(1.0, NodeId("n0"), Mishap.DIES)])
     assert outcomes(world) == [Outcome.FAILED] + [Outcome.REFUSED] * 2
-    assert "no node could serve" in world.records[2].reason
+    assert "No node could serve" in world.records[2].reason
 
 
 def test_an_engine_that_is_slow_to_answer_probes_loses_nothing() -> None:
