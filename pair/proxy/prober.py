@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -20,15 +19,13 @@ import aiohttp
 from pair.core.decisions import Probe
 from pair.core.events import Event, NodeIdentified, NodeReported, ProbeMissed
 from pair.core.reports import NodeReport
-from pair.errors import GarbledAnswer, NodeFault, SilentNode, UnreachableNode
+from pair.engines.pair_node import NotPair, report_of
+from pair.engines.question import question_session
+from pair.errors import NodeFault, UnreachableNode
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.links import Links
-from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
 
 logger = logging.getLogger(__name__)
-
-REPORT_LIMIT_BYTES = 4 * 1024 * 1024
-"""Largest report read; one with 4,096 replicas has about 1 MiB."""
 
 _CONNECT_SHARE = 0.6
 """The part of a probe's limit that connecting may take, so that "no connection" and "no answer"
@@ -37,10 +34,6 @@ stay apart.
 
 _CONNECTIONS_LIMIT = 256
 """Probes under way at once; further ones wait for a connection within their limit."""
-
-
-class NotPair(NodeFault):
-    """Something answers there, but not a `pair` node."""
 
 
 class AnotherNode(NodeFault):
@@ -69,20 +62,8 @@ class Prober:
 
     async def __aenter__(self) -> Self:
         for fresh in (False, True):
-            connector = aiohttp.TCPConnector(
-                force_close=fresh,
-                limit=_CONNECTIONS_LIMIT,
-                limit_per_host=0,
-                use_dns_cache=False,
-                enable_cleanup_closed=False,
-            )
-            self._sessions[fresh] = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trust_env=False,
-                auto_decompress=True,
-                read_bufsize=64 * 1024,
-                timeout=aiohttp.ClientTimeout(total=None),
+            self._sessions[fresh] = question_session(
+                None, fresh=fresh, connections_limit=_CONNECTIONS_LIMIT
             )
         await self._tasks.__aenter__()
         return self
@@ -182,7 +163,10 @@ class Prober:
         by_url = probe.node == url
         if not by_url or not self._bare.knows(url):
             try:
-                report = await self._pair_report(session, url, probe.limit_s)
+                connect_limit_s = probe.limit_s * _CONNECT_SHARE
+                report = await report_of(
+                    session, url, probe.limit_s, connect_limit_s=connect_limit_s
+                )
             except NotPair:
                 if not by_url:
                     raise
@@ -191,49 +175,6 @@ class Prober:
                     raise AnotherNode(f"another node ({report.name}) answers at {url}")
                 return report
         return await self._bare.report(session, url, max(0.0, ends_at - loop.time()))
-
-    async def _pair_report(
-        self, session: aiohttp.ClientSession, url: str, limit_s: float
-    ) -> NodeReport:
-        """The report of the `pair` node at this address.
-
-        Raises:
-            UnreachableNode, SilentNode, GarbledAnswer: as they say.
-            NotPair: an answer that no `pair` node gives.
-        """
-        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=limit_s * _CONNECT_SHARE)
-        try:
-            async with session.get(
-                f"{url}{REPORT_PATH}", timeout=timeout, allow_redirects=False
-            ) as answer:
-                if answer.status != 200:
-                    raise NotPair(f"{url} answers, but not as a pair node (status {answer.status})")
-                body = bytearray()
-                async for piece in answer.content.iter_any():
-                    body += piece
-                    if len(body) > REPORT_LIMIT_BYTES:
-                        raise GarbledAnswer(f"the report of {url} is too long")
-        except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as fault:
-            raise UnreachableNode(f"no connection to {url}: {_words(fault)}") from fault
-        except TimeoutError as fault:
-            raise SilentNode(f"no answer from {url} within {limit_s:g} s") from fault
-        except (aiohttp.ClientError, OSError) as fault:
-            raise GarbledAnswer(f"{url} gave no usable answer: {_words(fault)}") from fault
-        try:
-            return decode_report(bytes(body))
-        except GarbledAnswer as fault:
-            if means_a_report(bytes(body)):
-                raise
-            # LM Studio, for one, has an answer with status 200 at every path.
-            raise NotPair(str(fault)) from fault
-
-
-def _words(fault: Exception) -> str:
-    """The fault in words for people; aiohttp's own name its classes and call every link SSL."""
-    if isinstance(fault, aiohttp.ClientConnectorError):
-        number = fault.os_error.errno
-        return os.strerror(number) if number and number > 0 else str(fault.os_error)
-    return str(fault) or type(fault).__name__
 
 
 def _not_open(event: Event) -> None:

@@ -88,6 +88,7 @@ async def test_a_cut_cable_loses_no_ticket_and_mending_it_brings_the_node_back(
                 assert (replica["served"], replica["in_flight"]) == (served, 0)
 
                 home["attic"].cable.mend()
+                mended_at = time.monotonic()
                 await proxy.until_ready(["attic"], 10)
                 await proxy.until(
                     lambda seen: _served(seen, "attic") > served, "attic serves again", 10
