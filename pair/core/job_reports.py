@@ -22,9 +22,10 @@ where all are known, else in time on each node. Tokens go first because a machin
 other things stretches times.
 """
 
-NODE_NOISE = 0.05
-"""Share of its median by which a node's call times are taken to scatter at least; a few calls may
-agree by chance. So two nodes within 10% of each other are always equal.
+NODE_NOISE = 0.15
+"""Share of its median by which a node's call times are taken to scatter at least: two or three
+calls a node may agree by chance, and machines do other things besides. So two nodes within about
+30% of each other are always equal; between such nodes the number of waves rarely differs.
 """
 
 

@@ -201,10 +201,10 @@ def with_tokens(job: Job, tokens: int = 36) -> Job:
 
 
 def test_nodes_whose_typical_times_differ_by_more_than_their_calls_scatter_are_unequal() -> None:
-    ran: list[Ran] = [("a", 0, 1), ("a", 1, 2.1), ("b", 0, 1.3), ("b", 1.3, 2.6)]
+    ran: list[Ran] = [("a", 0, 1), ("a", 1, 2.1), ("b", 0, 1.6), ("b", 1.6, 3.2)]
     report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 9.0)
-    # 4 calls of 1.05 s on a alone; together at least 2.6 s, for b's second call ends no sooner.
-    assert report.limit == pytest.approx(4 * 1.05 / 2.6)
+    # 4 calls of 1.05 s on a alone; together at least 3 of them, while b ends one or two.
+    assert report.limit == pytest.approx(4 * 1.05 / (3 * 1.05))
 
 
 def test_one_call_that_was_held_up_does_not_make_a_fast_node_a_slow_one() -> None:
@@ -217,8 +217,8 @@ def test_one_call_that_was_held_up_does_not_make_a_fast_node_a_slow_one() -> Non
     assert report.achieved == pytest.approx(8 / 6.1)
 
 
-@pytest.mark.parametrize(("b_s", "limit"), [(2.19, 2.0), (2.22, 8 / (2 * 2.22))])
-def test_nodes_within_ten_percent_are_equal_however_well_each_ones_calls_agree(
+@pytest.mark.parametrize(("b_s", "limit"), [(2.6, 2.0), (2.8, 8 / (2 * 2.8))])
+def test_nodes_within_about_thirty_percent_are_equal_however_well_each_ones_calls_agree(
     b_s: float, limit: float
 ) -> None:
     ran: list[Ran] = [
