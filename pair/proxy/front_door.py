@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from pair.core.names import Phase
 from pair.errors import NodeFault, RequestFault
 from pair.proxy.catalogue import listed_models
 from pair.proxy.dispatcher import Dispatcher
@@ -18,7 +19,7 @@ from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
-from pair.wire.dialects import dialect_of, split_target
+from pair.wire.dialects import Dialect, dialect_of, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
 from pair.wire.model_lists import ollama_tags, openai_list
@@ -26,6 +27,8 @@ from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
 """Largest request body about `pair` itself."""
+
+_NOTHING_READY = "No machine with a model is ready yet; `pair nodes` shows what is known."
 
 _SHOWN_CHARS = 200
 """Of a path that does not exist, repeated in the error; a target may have 64 kB."""
@@ -35,21 +38,31 @@ _TEXT: tuple[Header, ...] = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 _ROOT_PATHS = frozenset(
     (
+        "/apply-template",
+        "/audio/transcriptions",
         "/chat/completions",
+        "/chat/completions/input_tokens",
         "/completion",
         "/completions",
         "/detokenize",
         "/embedding",
         "/embeddings",
         "/infill",
+        "/lora-adapters",
         "/models",
         "/props",
         "/rerank",
+        "/reranking",
+        "/responses",
+        "/responses/input_tokens",
+        "/slots",
         "/tokenize",
         "/version",
     )
 )
 """Paths that engines serve without a prefix; clients probe them or are pointed at the bare port."""
+
+_FORWARDED_PREFIXES = ("/v1/", "/api/", "/slots/")
 
 
 class FrontDoor:
@@ -82,7 +95,7 @@ class FrontDoor:
                 exchange.answer(answer.status, answer.headers, answer.body)
             elif path == "/metrics" or path.startswith("/pair/"):
                 await self._about_pair(exchange)
-            elif path.startswith(("/v1/", "/api/")) or path in _ROOT_PATHS:
+            elif path.startswith(_FORWARDED_PREFIXES) or path in _ROOT_PATHS:
                 await self._forward(exchange)
             else:
                 raise RequestFault(
@@ -102,6 +115,8 @@ class FrontDoor:
             case "/healthz":
                 state = "draining" if scheduler.desk.draining else "ok"
                 return OwnAnswer(200, _JSON, json.dumps({"status": state}).encode())
+            case "/health" | "/v1/health":
+                return self._health()
             case "/v1/models" | "/models":
                 return OwnAnswer(
                     200, _JSON, openai_list(listed_models(scheduler), self._started_at)
@@ -115,6 +130,15 @@ class FrontDoor:
                 return OwnAnswer(200, _TEXT, text)
             case _:
                 return None
+
+    def _health(self) -> OwnAnswer:
+        """What clients of engines ask before their first call: whether a model is there. `/healthz`
+        is about this process.
+        """
+        scheduler = self._dispatcher.scheduler
+        if scheduler.membership.any_in(Phase.READY) and self._names():
+            return OwnAnswer(200, _JSON, b'{"status": "ok"}')
+        return own_answer(Dialect.OPENAI, 503, "no_node", _NOTHING_READY)
 
     async def _forward(self, exchange: Exchange) -> None:
         head = exchange.head

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pair.bench.echo_engine.settings import EchoModel
-from pair.core.names import Outcome
+from pair.core.names import Outcome, Phase
 from pair.settings import ProxySettings, QueueSettings, Settings
 from tests.support.house import FAST, chat, house
 
@@ -92,6 +92,32 @@ async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
         assert words in error["message"]
         assert (await built.send(chat())).status == 200
         built.assert_books_are_clean()
+
+
+async def test_paths_that_engines_serve_at_the_root_are_theirs() -> None:
+    async with house(FAST) as built:
+        async with built.client.get("/slots") as answer:
+            assert answer.status == 200
+            assert [slot["id"] for slot in await answer.json()] == [0]
+        async with built.client.post("/slots/0?action=save") as answer:
+            assert answer.status == 404
+            assert (await answer.json())["error"]["message"] == "File Not Found"
+
+
+async def test_health_is_about_models_and_healthz_about_this_process() -> None:
+    async with house() as empty:
+        for path, status in (("/healthz", 200), ("/health", 503), ("/v1/health", 503)):
+            async with empty.client.get(path) as answer:
+                assert answer.status == status
+                assert ("retry-after" in answer.headers) == (status == 503)
+    async with house(FAST) as built:
+        async with built.client.get("/health") as answer:
+            assert await answer.json() == {"status": "ok"}
+        assert built.snapshot().opened == 0
+        await built.engines[0].crash()
+        await built.until(lambda: not built.proxy.scheduler.membership.any_in(Phase.READY))
+        async with built.client.get("/health") as answer:
+            assert answer.status == 503
 
 
 async def test_an_unknown_model_is_refused_in_every_dialect() -> None:
