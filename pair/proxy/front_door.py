@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pair.core.names import Phase
+from pair.core.names import ModelName, Phase
 from pair.errors import NodeFault, RequestFault
 from pair.proxy.catalogue import listed_models
 from pair.proxy.dispatcher import Dispatcher
@@ -152,8 +153,21 @@ class FrontDoor:
             content_encoding=head.first(b"content-encoding"),
         )
         if seen.model is None and not seen.light:
-            raise model_missing(self._names())
+            seen = replace(seen, model=self._only_model())
         await Forward(exchange, seen, wishes, body).run(self._dispatcher, self._links)
+
+    def _only_model(self) -> ModelName:
+        """What a request that names no model means: llama.cpp's own clients name none, because it
+        holds but one.
+
+        Raises:
+            RequestFault: there are several, or none yet.
+        """
+        scheduler = self._dispatcher.scheduler
+        models = {replica.id.model for replica in scheduler.fleet.everyone()}
+        if len(models) != 1:
+            raise model_missing(self._names())
+        return models.pop()
 
     async def _about_pair(self, exchange: Exchange) -> None:
         """Relay to the aiohttp app on its private socket, like to any upstream."""

@@ -72,7 +72,7 @@ BAD: list[Case] = [
     ("/v1/chat/completions", b"this is not json", 400, "invalid_json", "JSON"),
     ("/v1/chat/completions", b"[1, 2]", 400, "invalid_json", "object"),
     ("/v1/chat/completions", b"", 400, "invalid_json", "JSON"),
-    ("/v1/chat/completions", b'{"messages": []}', 400, "model_required", "echo"),
+    ("/v1/chat/completions", b'{"messages": []}', 400, "model_required", "echo, other"),
     ("/v1/chat/completions", b'{"model": 7}', 400, "invalid_model", "model"),
     ("/v1/chat/completions", b'{"model": "gpt-9"}', 404, "model_not_found", "echo"),
     ("/nowhere", b'{"model": "echo"}', 404, "no_such_path", "/v1"),
@@ -83,7 +83,8 @@ BAD: list[Case] = [
 async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
     path: str, body: bytes, status: int, code: str, words: str
 ) -> None:
-    async with house(FAST, settings=NO_GRACE) as built:
+    other = replace(FAST, models=(EchoModel("other"),))
+    async with house(FAST, other, settings=NO_GRACE) as built:
         headers = {"content-type": "application/json"}
         async with built.client.post(path, data=body, headers=headers) as answer:
             assert answer.status == status
@@ -92,6 +93,17 @@ async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
         assert words in error["message"]
         assert (await built.send(chat())).status == 200
         built.assert_books_are_clean()
+
+
+async def test_a_request_that_names_no_model_means_the_only_one() -> None:
+    only = replace(FAST, models=(EchoModel("only", ("alias",)),))
+    async with house(only, only) as built:
+        body = {"messages": [{"role": "user", "content": "say something"}]}
+        async with built.client.post("/v1/chat/completions", json=body) as answer:
+            assert answer.status == 200
+            assert (await answer.json())["model"] == "only"
+        (job,) = built.proxy.scheduler.desk.jobs.jobs()
+        assert [call.model for call in job.calls.values()] == ["only"]
 
 
 async def test_paths_that_engines_serve_at_the_root_are_theirs() -> None:
@@ -163,7 +175,7 @@ async def test_a_refusal_carries_the_clients_own_request_id() -> None:
     async with house(FAST, settings=NO_GRACE) as built:
         reply = await built.send(chat("gpt-9"), x_request_id="mine")
         assert (reply.status, reply.headers["x-request-id"]) == (404, "mine")
-        reply = await built.send({"messages": []}, x_request_id="mine")
+        reply = await built.send({"model": 7}, x_request_id="mine")
         assert (reply.status, reply.headers["x-request-id"]) == (400, "mine")
         assert (await built.send(chat("gpt-9"))).headers["x-request-id"]
 
