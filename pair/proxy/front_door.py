@@ -153,12 +153,14 @@ class FrontDoor:
             content_encoding=head.first(b"content-encoding"),
         )
         if seen.model is None and not seen.light:
+            if seen.path.startswith(_FORWARDED_PREFIXES):
+                raise model_missing(self._names())
             seen = replace(seen, model=self._only_model())
         await Forward(exchange, seen, wishes, body).run(self._dispatcher, self._links)
 
     def _only_model(self) -> ModelName:
-        """What a request that names no model means: llama.cpp's own clients name none, because it
-        holds but one.
+        """What a request that names no model means at one of llama.cpp's own paths: its clients
+        name none, because it holds but one.
 
         Raises:
             RequestFault: there are several, or none yet.

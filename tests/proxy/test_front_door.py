@@ -95,15 +95,18 @@ async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
         built.assert_books_are_clean()
 
 
-async def test_a_request_that_names_no_model_means_the_only_one() -> None:
+async def test_at_llama_cpps_own_paths_no_model_means_the_only_one() -> None:
     only = replace(FAST, models=(EchoModel("only", ("alias",)),))
     async with house(only, only) as built:
         body = {"messages": [{"role": "user", "content": "say something"}]}
-        async with built.client.post("/v1/chat/completions", json=body) as answer:
+        async with built.client.post("/chat/completions", json=body) as answer:
             assert answer.status == 200
             assert (await answer.json())["model"] == "only"
         (job,) = built.proxy.scheduler.desk.jobs.jobs()
         assert [call.model for call in job.calls.values()] == ["only"]
+        async with built.client.post("/v1/chat/completions", json=body) as answer:
+            assert answer.status == 400
+            assert "only" in (await answer.json())["error"]["message"]
 
 
 async def test_paths_that_engines_serve_at_the_root_are_theirs() -> None:

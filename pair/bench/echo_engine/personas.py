@@ -80,7 +80,8 @@ _FASTAPI_NOT_FOUND = pages.answer_json({"detail": "Not Found"}, 404)
 _COUNT_TOKENS = {("POST", "/v1/messages/count_tokens"): pages.anthropic_count}
 
 _LLAMACPP = Persona(
-    work=_all_work(llamacpp=True),
+    # The chat without a prefix is llama.cpp's own; its clients name no model there.
+    work=_all_work(llamacpp=True) | {"/chat/completions": OpenAIChat(llamacpp=True)},
     status={
         ("GET", "/health"): pages.llamacpp_health,
         ("GET", "/v1/health"): pages.llamacpp_health,
