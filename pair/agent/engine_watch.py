@@ -42,6 +42,9 @@ class EngineWatch:
             their slots, and how often to look.
         engines: those of this process, which need no finding.
         finder: looks on the usual ports as well, None if nobody wants that.
+
+    Attributes:
+        found: set once some engine has answered.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class EngineWatch:
         self._slots = min(settings.slots, SLOTS_LIMIT)
         self._settings = settings
         self._missing: dict[str, str] = {}
+        self.found = asyncio.Event()
 
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each named engine that is not there."""
@@ -120,6 +124,8 @@ class EngineWatch:
             while loop.time() - good_at < self._settings.gone_s:
                 fault = await self._look(session, engine, local)
                 misses = 0 if fault is None else misses + 1
+                if fault is None:
+                    self.found.set()
                 if fault is not None and self._is_down(local, fault, misses):
                     _take_down(local, fault)
                 else:

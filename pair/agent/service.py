@@ -106,6 +106,14 @@ class Node:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
+    async def found_engine(self, limit_s: float) -> None:
+        """Wait until some engine has answered, for `limit_s` at most: a node that is announced
+        sooner would say that it holds nothing, and calls for its models would be refused.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._watch.found.wait()
+
     async def ready(self) -> None:
         """Wait until the embedded engine, where there is one, has loaded its model.
 

@@ -25,6 +25,10 @@ from pair.settings import Settings
 from pair.wire.advert import Advert, clean_name
 
 
+FIRST_LOOK_S = 1.0
+"""Longest wait for an engine before a node is announced; one that is there answers in 50 ms."""
+
+
 class OwnNode:
     """A `Source` of the node in this very process: known before any mDNS record, or without."""
 
@@ -87,6 +91,7 @@ async def running_node(settings: Settings, machine: NodeId) -> AsyncIterator[Nod
         await stack.enter_async_context(node)
         address = tcp_address(node.address)
         literal = await resolved(address)
+        await node.found_engine(FIRST_LOOK_S)
         await stack.enter_async_context(Advertiser(Advert(machine, name), literal, address.port))
         yield node
 
