@@ -24,7 +24,6 @@ from pair.proxy.service import Proxy
 from pair.settings import Settings
 from pair.wire.advert import Advert, clean_name
 
-
 FIRST_LOOK_S = 1.0
 """Longest wait for an engine before a node is announced; one that is there answers in 50 ms."""
 

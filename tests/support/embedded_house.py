@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pair
 from pair.agent.service import Node
-from pair.core.names import NodeId
+from pair.core.names import ModelName, NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Browser, Reach
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
@@ -64,8 +64,8 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
         settings = Settings(proxy=ProxySettings(listen=("127.0.0.1:0",)))
         sources = [lambda listener: Browser(listener, Reach.MACHINE)]
         proxy = await stack.enter_async_context(Proxy(settings, proxy_id="test", sources=sources))
-        fleet = proxy.scheduler.fleet
+        fleet, name = proxy.scheduler.fleet, ModelName(model)
         async with asyncio.timeout(READY_S):
-            while len(fleet.free(model)) < nodes:  # noqa: ASYNC110
+            while len(fleet.free(name)) < nodes:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         yield EmbeddedHouse(proxy, f"http://{proxy.addresses[0]}/v1", model, engines)
