@@ -86,6 +86,7 @@ class Forward:
             raise
         finally:
             hold.close(outcome, Usage() if self._attempt is None else self._attempt.usage(), detail)
+            self._body = ()
             self._log(hold.ticket, outcome, why)
 
     def _opened(self, ticket: TicketId) -> Opened:
@@ -102,24 +103,30 @@ class Forward:
         )
 
     async def _try_until_decided(self, hold: Hold, dispatcher: Dispatcher, links: Links) -> None:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(AttemptEnded),
-            stop=stop_never,
-            wait=wait_none(),
-            sleep=asyncio.sleep,
-            reraise=True,
-        ):
-            with attempt:
-                dispatch = self._dispatch = await hold.lease()
-                node = dispatcher.scheduler.membership.nodes.get(dispatch.replica.node)
-                link = links.to_node(dispatch.replica.node)
-                headers = self._answer_headers(dispatch, "" if node is None else node.name)
-                # Only a `pair` node is told what was chosen; a bare engine gets the client's
-                # request and nothing else.
-                tell = node is not None and node.version != ""
-                head = b"" if link is None else self._head_bytes(dispatch, link, tell=tell)
-                self._attempt = Attempt(self._exchange, hold, headers)
-                await self._attempt.run(link, head, self._body)
+        try:
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(AttemptEnded),
+                stop=stop_never,
+                wait=wait_none(),
+                sleep=asyncio.sleep,
+                reraise=True,
+            ):
+                with attempt:
+                    dispatch = self._dispatch = await hold.lease()
+                    node = dispatcher.scheduler.membership.nodes.get(dispatch.replica.node)
+                    link = links.to_node(dispatch.replica.node)
+                    headers = self._answer_headers(dispatch, "" if node is None else node.name)
+                    # Only a `pair` node is told what was chosen; a bare engine gets the client's
+                    # request and nothing else.
+                    tell = node is not None and node.version != ""
+                    head = b"" if link is None else self._head_bytes(dispatch, link, tell=tell)
+                    self._attempt = Attempt(self._exchange, hold, headers)
+                    await self._attempt.run(link, head, self._body)
+        finally:
+            # tenacity keeps what an attempt raised, whose traceback keeps this frame: with this
+            # name in it that is a circle, and the request's body stays until the next full
+            # garbage collection.
+            attempt = None  # type: ignore[assignment]  # only to let go of it
 
     def _head_bytes(self, dispatch: Dispatch, link: Link, *, tell: bool) -> bytes:
         replica = dispatch.replica

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import json
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -278,3 +280,33 @@ async def test_a_stopping_proxy_says_so_in_the_dialect_to_whom_it_cuts_short() -
         assert body["type"] == "error"
         assert body["error"]["code"] == "shutting_down"
         built.assert_books_are_clean()
+
+
+@pytest.mark.parametrize("fate", ["refused", "client left", "failed"])
+async def test_the_body_of_a_call_that_got_no_answer_is_let_go_at_once(fate: str) -> None:
+    """Not only by the next full garbage collection, which may be long in coming."""
+    size = 900_000
+    body = chat("gpt-9" if fate == "refused" else "echo", tokens=500, text="x" * size)
+    async with house(STEADY, settings=Settings(queue=QueueSettings(start_grace_s=0.0))) as built:
+        if fate == "failed":
+            built.engines[0].faults.set("status,status=500")
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            for _ in range(8):
+                if fate == "client left":
+                    client = await built.raw()
+                    client.post(body)
+                    await client.writer.drain()
+                    await built.until(lambda: built.snapshot().in_flight == 1)
+                    client.hang_up()
+                else:
+                    await built.send(body)
+                await built.quiet()
+            held = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/pair/*")])
+            held_bytes = sum(trace.size for trace in held.traces)
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        assert held_bytes < 2 * size, f"{held_bytes / size:.1f} bodies are still held"
