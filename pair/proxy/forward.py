@@ -16,6 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_never, wait_no
 from pair.core.decisions import Dispatch, RefusalKind, Refuse
 from pair.core.events import Opened, Usage
 from pair.core.names import Outcome, TicketId
+from pair.core.refusals import shutting_down
 from pair.proxy.attempt import Attempt, AttemptEnded, BrokenAnswer
 from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
@@ -81,8 +82,10 @@ class Forward:
         except asyncio.CancelledError:
             if self._exchange.client_left:
                 outcome, why, detail = Outcome.CLIENT_LEFT, "", "the client hung up"
-            elif not self._exchange.begun:
-                self._answer_stopped(hold.ticket, detail)
+            elif self._exchange.begun:
+                self._end_broken(detail)
+            else:
+                self._answer_stopped(hold.ticket)
             raise
         finally:
             hold.close(outcome, Usage() if self._attempt is None else self._attempt.usage(), detail)
@@ -174,9 +177,10 @@ class Forward:
             self._exchange.send(event)
         self._exchange.cut()
 
-    def _answer_stopped(self, ticket: TicketId, detail: str) -> None:
+    def _answer_stopped(self, ticket: TicketId) -> None:
         """The drain's limit has passed: in the client's dialect, like every refusal."""
-        refuse = Refuse(ticket, RefusalKind.SHUTTING_DOWN, detail, STOPPED_RETRY_AFTER_S)
+        words = shutting_down()
+        refuse = Refuse(ticket, RefusalKind.SHUTTING_DOWN, words, STOPPED_RETRY_AFTER_S)
         self._answer_refusal(Refused(refuse))
 
     def _log(self, ticket: TicketId, outcome: Outcome, why: str) -> None:

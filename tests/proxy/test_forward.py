@@ -282,6 +282,19 @@ async def test_a_stopping_proxy_says_so_in_the_dialect_to_whom_it_cuts_short() -
         built.assert_books_are_clean()
 
 
+async def test_a_stopping_proxy_ends_a_stream_that_it_cuts_short_with_an_error_event() -> None:
+    slow = replace(STEADY, decode_rate_tokens_per_s=5.0)
+    async with house(slow) as built:
+        client = await built.raw()
+        client.post(chat(tokens=100, stream=True))
+        await client.until(b"data:")
+        await built.proxy.drain(0.05)
+        rest = await client.rest()
+        assert b'"engine_error"' in rest
+        assert b"[DONE]" not in rest
+        built.assert_books_are_clean()
+
+
 @pytest.mark.parametrize("fate", ["refused", "client left", "failed"])
 async def test_the_body_of_a_call_that_got_no_answer_is_let_go_at_once(fate: str) -> None:
     """Not only by the next full garbage collection, which may be long in coming."""
