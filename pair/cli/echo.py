@@ -12,7 +12,7 @@ from pair.bench.echo_engine import EchoEngine, EchoSettings, parse_fault, parse_
 from pair.bench.echo_engine.settings import PersonaName
 from pair.cli import exit_codes
 from pair.cli.event_loop import run_until_stopped
-from pair.cli.output import say
+from pair.cli.output import mention
 
 _FIELDS = {each.name: each for each in dataclasses.fields(EchoSettings)}
 
@@ -93,7 +93,7 @@ def echo(
     async def program(stop: asyncio.Event) -> int:
         async with EchoEngine(settings) as engine:
             names = ", ".join(model.name for model in settings.models)
-            say(f"echo engine at {engine.url} ({settings.persona}; {names})")
+            mention(f"echo engine at {engine.url} ({settings.persona}; {names})")
             await stop.wait()
         return exit_codes.OK
 

@@ -5,8 +5,11 @@ stdout carries the answer and nothing else; what is said about it goes to stderr
 
 from __future__ import annotations
 
+import io
 import logging
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,13 +30,39 @@ def show_json(document: Any) -> None:
 
 
 def say(line: str) -> None:
-    """Print one line of a long-running command's own, at once."""
+    """Print one line of the answer."""
     typer.echo(line)
+
+
+def mention(line: str) -> None:
+    """Print one line of what a long-running command does, at once, if it can be printed at all.
+
+    Nobody need listen: a full disk, a closed terminal or a pipe whose reader left ends these lines,
+    not the command with its calls. A letter that the stream does not know becomes a question mark.
+    """
+    try:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):  # ValueError: the stream is closed
+        _silence_stdout()
+
+
+def _silence_stdout() -> None:
+    """Send what follows nowhere, and what is still buffered: Python flushes again at its end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, sys.stdout.fileno())
+        finally:
+            os.close(nowhere)
 
 
 def warn(sentence: str) -> None:
     """Tell something that the user should know but that stops nothing."""
-    typer.echo(f"pair: {sentence}", err=True)
+    with suppress(OSError):
+        typer.echo(f"pair: {sentence}", err=True)
 
 
 def log_to_stderr(*, debug: bool) -> None:

@@ -36,7 +36,7 @@ from pair.cli.options import (
     ThreadsOption,
     UpNodeListenOption,
 )
-from pair.cli.output import say, warn
+from pair.cli.output import mention, warn
 from pair.cli.wiring import (
     make_proxy,
     node_name,
@@ -183,21 +183,21 @@ async def _until_stopped(
             with _in_use_flag("--listen"):
                 proxy = await stack.enter_async_context(make_proxy(settings, machine, own))
             for line in proxy_lines(settings, proxy.addresses):
-                say(line)
+                mention(line)
         if node is not None:
             for line in node_lines(settings, node_name(settings), node.address, parts):
-                say(line)
+                mention(line)
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(announce(lambda: _words(proxy, node), say))]
+            beside = [tasks.create_task(announce(lambda: _words(proxy, node), mention))]
             if node is not None:
                 # A model that cannot be loaded ends the command: there is nothing to offer.
                 beside.append(tasks.create_task(node.ready()))
             await stop.wait()
             for task in beside:
                 task.cancel()
-        say(f"stopping: what runs may end within {settings.proxy.drain_s:g} s")
+        mention(f"stopping: what runs may end within {settings.proxy.drain_s:g} s")
         await _drain(settings.proxy.drain_s, proxy, node)
-    say("stopped")
+    mention("stopped")
 
 
 def _words(proxy: Proxy | None, node: Node | None) -> Words:

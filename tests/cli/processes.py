@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import IO
 
 LIMIT_S = 20.0
 """Longest wait for anything; a machine under load needs seconds to start Python."""
@@ -53,12 +54,16 @@ class PairProcess:
         """What it had still to say on stdout and stderr until its end."""
         async with asyncio.timeout(LIMIT_S):
             out, err = await self._process.communicate()
-        return out.decode(), err.decode()
+        return (out or b"").decode(), err.decode()
 
 
 @asynccontextmanager
 async def pair_process(
-    home: Path, *arguments: str, program: str = PROGRAM
+    home: Path,
+    *arguments: str,
+    program: str = PROGRAM,
+    stdout: IO[bytes] | int = asyncio.subprocess.PIPE,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[PairProcess]:
     """A `pair` with these arguments and this PAIR_HOME; killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
@@ -67,9 +72,9 @@ async def pair_process(
         program,
         *arguments,
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
+        stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PAIR_HOME": str(home), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PAIR_HOME": str(home), "PYTHONUNBUFFERED": "1", **(environment or {})},
     )
     try:
         yield PairProcess(process)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import io
 import json
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 from rich.text import Text
 
-from pair.cli.output import log_to_stderr, say, show, show_json, warn
+from pair.cli.output import log_to_stderr, mention, say, show, show_json, warn
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +40,27 @@ def test_json_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert json.loads(out) == document
     assert "Küche" in out
+
+
+def test_a_line_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as unread:
+        monkeypatch.setattr("sys.stdout", unread)
+        with pytest.raises(BrokenPipeError):
+            say("an answer that is not there is a failure")
+        mention("but nobody need hear this")
+        mention("nor this")
+    mention("the stream is closed")
+
+
+def test_a_letter_that_the_stream_does_not_know_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="cp1252"))
+    mention("node Küche日")
+    assert written.getvalue() == "node Küche?\n".encode("cp1252")
 
 
 @pytest.mark.parametrize(("debug", "level"), [(False, logging.WARNING), (True, logging.DEBUG)])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 from pathlib import Path
@@ -79,6 +80,27 @@ async def test_a_stopped_proxy_takes_nothing_new_and_lets_answers_end(home: Path
                 with pytest.raises(aiohttp.ClientConnectionError):
                     await session.get("/healthz")
             assert await process.end() == 0
+
+
+async def test_a_proxy_lives_on_when_nobody_reads_what_it_says(home: Path) -> None:
+    reading, writing = os.pipe()
+    async with EchoEngine(SLOW) as engine:
+        flags = ("--listen", FREE, "--no-discovery", "--node", engine.url)
+        async with pair_process(home, "serve", *flags, stdout=writing) as process:
+            os.close(writing)
+            first = await asyncio.to_thread(os.read, reading, 1024)
+            os.close(reading)
+            url = first.decode().split()[2]
+            # Every later line fails, "node ...: ready" being one of them.
+            async with (
+                aiohttp.ClientSession(f"http://{url}") as session,
+                session.post("/v1/chat/completions", json=chat()) as answer,
+            ):
+                assert answer.status == 200
+                await answer.read()
+            process.signal(signal.SIGTERM)
+            assert await process.end() == 0
+            assert (await process.rest())[1] == ""
 
 
 async def test_the_second_signal_cuts(home: Path) -> None:
