@@ -59,16 +59,18 @@ async def run_demo(*, simulated: bool, nodes: int | None, calls: int, output_tok
         SettingsError: the model or an engine cannot be started.
         NodeFault: the nodes were not found, or a call failed.
     """
+    # A real proxy on this machine must not send anybody's calls to the demo's nodes.
+    house = f"demo-{secrets.token_hex(8)}"
     async with AsyncExitStack() as stack:
         making = (
-            simulated_fleet(nodes or SIMULATED_NODES)
+            simulated_fleet(nodes or SIMULATED_NODES, house)
             if simulated
-            else embedded_fleet(nodes or parallel_nodes(cores(), calls))
+            else embedded_fleet(nodes or parallel_nodes(cores(), calls), house)
         )
         fleet = await stack.enter_async_context(making)
         settings = Settings(proxy=ProxySettings(listen=(FREE_PORT,)))
         machine = NodeId(secrets.token_hex(16))
-        private = make_private_proxy(settings, machine, fleet.nodes)
+        private = make_private_proxy(settings, machine, house)
         url = f"http://{(await stack.enter_async_context(private)).addresses[0]}"
         proxy = await stack.enter_async_context(RunningProxy(url))
         async with Watching(proxy, console_on(sys.stderr)) as watching:
@@ -101,7 +103,7 @@ async def found(proxy: RunningProxy, fleet: Fleet) -> None:
 
 
 @asynccontextmanager
-async def simulated_fleet(count: int) -> AsyncIterator[Fleet]:
+async def simulated_fleet(count: int, house: str) -> AsyncIterator[Fleet]:
     """Nodes with pretended engines of one slot, on which a call takes about a second."""
     async with AsyncExitStack() as stack:
         ids = []
@@ -112,12 +114,12 @@ async def simulated_fleet(count: int) -> AsyncIterator[Fleet]:
                 )
             )
             await stack.enter_async_context(engine)
-            ids.append(await add_node(stack, node_settings(number, (engine.url,))))
+            ids.append(await add_node(stack, node_settings(number, (engine.url,)), house))
         yield Fleet(SIMULATED_MODEL, tuple(ids))
 
 
 @asynccontextmanager
-async def embedded_fleet(count: int) -> AsyncIterator[Fleet]:
+async def embedded_fleet(count: int, house: str) -> AsyncIterator[Fleet]:
     """Nodes with llama.cpp and a small real model, one thread and one slot each.
 
     Raises:
@@ -131,7 +133,7 @@ async def embedded_fleet(count: int) -> AsyncIterator[Fleet]:
         ids = []
         for number, engine in enumerate(engines):
             await engine.ready()
-            ids.append(await add_node(stack, node_settings(number, (engine.url,))))
+            ids.append(await add_node(stack, node_settings(number, (engine.url,)), house))
         yield Fleet(options.file.stem, tuple(ids))
 
 
@@ -142,10 +144,10 @@ def parallel_nodes(cores: int, calls: int) -> int:
     return max(2, min(cores, calls, NODES_LIMIT))
 
 
-async def add_node(stack: AsyncExitStack, settings: NodeSettings) -> NodeId:
+async def add_node(stack: AsyncExitStack, settings: NodeSettings, house: str) -> NodeId:
     """Start a node with an id of its own; it ends with the stack."""
     machine = NodeId(secrets.token_hex(16))
-    await stack.enter_async_context(running_node(Settings(node=settings), machine))
+    await stack.enter_async_context(running_node(Settings(node=settings), machine, house))
     return machine
 
 

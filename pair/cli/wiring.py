@@ -7,7 +7,7 @@ as the picture of a running proxy and a running node.
 from __future__ import annotations
 
 import platform
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -15,7 +15,7 @@ from typing import Self
 import pair
 from pair.agent.service import Node
 from pair.cli.addresses import resolved, tcp_address, within_machine
-from pair.core.events import NodeSighted, NodeWithdrawn
+from pair.core.events import NodeSighted
 from pair.core.names import NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Browser, Reach
@@ -63,22 +63,18 @@ def make_proxy(settings: Settings, machine: NodeId, own: NodeSighted | None = No
     return Proxy(settings, proxy_id=machine, sources=sources)
 
 
-def make_private_proxy(settings: Settings, machine: NodeId, nodes: Collection[NodeId]) -> Proxy:
-    """A proxy that looks for nodes on this machine only and takes none but these."""
-
-    def browser(listener: Listener) -> Source:
-        def known(event: NodeSighted | NodeWithdrawn) -> None:
-            if event.node in nodes:
-                listener(event)
-
-        return Browser(known, Reach.MACHINE)
-
-    return Proxy(settings, proxy_id=machine, sources=[browser])
+def make_private_proxy(settings: Settings, machine: NodeId, house: str) -> Proxy:
+    """A proxy that looks for nodes on this machine only and takes none but those of this house."""
+    sources = [lambda listener: Browser(listener, Reach.MACHINE, house)]
+    return Proxy(settings, proxy_id=machine, sources=sources)
 
 
 @asynccontextmanager
-async def running_node(settings: Settings, machine: NodeId) -> AsyncIterator[Node]:
+async def running_node(settings: Settings, machine: NodeId, house: str = "") -> AsyncIterator[Node]:
     """A node that listens, watches its engines and is announced; it is not drained at the end.
+
+    Args:
+        house: whose node it is, "" for everybody's.
 
     Raises:
         SettingsError: an engine's URL or the embedded engine's model cannot be used.
@@ -91,7 +87,8 @@ async def running_node(settings: Settings, machine: NodeId) -> AsyncIterator[Nod
         address = tcp_address(node.address)
         literal = await resolved(address)
         await node.found_engine(FIRST_LOOK_S)
-        await stack.enter_async_context(Advertiser(Advert(machine, name), literal, address.port))
+        advert = Advert(machine, name, house)
+        await stack.enter_async_context(Advertiser(advert, literal, address.port))
         yield node
 
 

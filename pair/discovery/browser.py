@@ -61,11 +61,15 @@ class Browser:
     """Tells the listener of every node whose record it hears; a `Source`.
 
     Nothing about the network is an error here: without one it waits for one, and says so once.
+
+    Args:
+        house: only nodes of this house are told of, "" for those that are everybody's.
     """
 
-    def __init__(self, listener: Listener, reach: Reach) -> None:
+    def __init__(self, listener: Listener, reach: Reach, house: str = "") -> None:
         self._listener = listener
         self._reach = reach
+        self._house = house
         self._upkeep = Upkeep()
         self._multicast = Multicast()
         self._surroundings = Surroundings(())
@@ -163,6 +167,8 @@ class Browser:
             advert = read_advert(record.properties)
         except NodeFault as fault:
             self._refuse(name, str(fault))
+            return
+        if advert.house != self._house:
             return
         if not record.port:
             self._refuse(name, "its record has no port")

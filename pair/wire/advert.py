@@ -37,10 +37,13 @@ class Advert:
 
     Attributes:
         name: for people; not unique, at most 63 bytes of UTF-8.
+        house: whose node it is, "" for everybody's. A demo or a test names its own, so that a real
+            proxy on the same network does not send it anybody's calls.
     """
 
     node: NodeId
     name: str
+    house: str = ""
 
     def __post_init__(self) -> None:
         if _NODE_ID.fullmatch(self.node) is None:
@@ -51,11 +54,14 @@ def text_record(advert: Advert) -> dict[bytes, bytes]:
     """The record's TXT properties: all that there is besides addresses and port, and no model
     list.
     """
-    return {
+    properties = {
         b"v": VERSION.encode(),
         b"id": advert.node.encode(),
         b"name": clean_name(advert.name).encode(),
     }
+    if advert.house:
+        properties[b"house"] = clean_name(advert.house).encode()
+    return properties
 
 
 def read_advert(properties: Mapping[bytes, bytes | None]) -> Advert:
@@ -76,7 +82,8 @@ def read_advert(properties: Mapping[bytes, bytes | None]) -> Advert:
     node = values.get(b"id", "")
     if _NODE_ID.fullmatch(node) is None:
         raise NodeFault("its record has no usable id")
-    return Advert(NodeId(node), clean_name(values.get(b"name", "")) or clean_name(node))
+    name = clean_name(values.get(b"name", "")) or clean_name(node)
+    return Advert(NodeId(node), name, clean_name(values.get(b"house", "")))
 
 
 def instance_label(advert: Advert) -> str:

@@ -36,8 +36,8 @@ async def test_a_node_is_found_by_mdns_on_loopback_but_no_stranger() -> None:
     async with asyncio.timeout(20):
         async with (
             running_node(settings, stranger),
-            running_node(settings, wanted) as node,
-            make_private_proxy(private, NodeId("c" * 32), [wanted]) as proxy,
+            running_node(settings, wanted, "test") as node,
+            make_private_proxy(private, NodeId("c" * 32), "test") as proxy,
         ):
             assert own_sighting(settings, wanted, node).addresses == (f"http://{node.address}",)
             nodes = proxy.scheduler.membership.nodes

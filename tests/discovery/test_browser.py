@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 
@@ -127,3 +128,18 @@ async def test_records_that_cannot_be_used_are_warned_of_once_and_not_told(
     assert "version 2" in warnings[0]
     assert "no usable id" in warnings[1]
     assert "no port" in warnings[2]
+
+
+async def test_only_nodes_of_the_own_house_are_told_of() -> None:
+    ours, theirs, everybodys = new_id(), new_id(), new_id()
+    heard: list[NodeSighted | NodeWithdrawn] = []
+    async with (
+        Advertiser(Advert(theirs, "demo", "demo-1"), "127.0.0.1", 7248),
+        Advertiser(Advert(everybodys, "real"), "127.0.0.1", 7248),
+        Browser(heard.append, Reach.MACHINE, "demo-2"),
+        Advertiser(Advert(ours, "demo", "demo-2"), "127.0.0.1", 7248),
+    ):
+        async with asyncio.timeout(10):
+            while not heard:  # noqa: ASYNC110 - a list has no bell
+                await asyncio.sleep(0.01)
+    assert {event.node for event in heard} == {ours}

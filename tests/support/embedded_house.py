@@ -59,10 +59,10 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
             node = Node(Settings(node=wanted), node_id=node_id, name=name, version=pair.__version__)
             await stack.enter_async_context(node)
             port = int(node.address.rpartition(":")[2])
-            advertiser = Advertiser(Advert(node_id, name), "127.0.0.1", port)
+            advertiser = Advertiser(Advert(node_id, name, mark), "127.0.0.1", port)
             await stack.enter_async_context(advertiser)
         settings = Settings(proxy=ProxySettings(listen=("127.0.0.1:0",)))
-        sources = [lambda listener: Browser(listener, Reach.MACHINE)]
+        sources = [lambda listener: Browser(listener, Reach.MACHINE, mark)]
         proxy = await stack.enter_async_context(Proxy(settings, proxy_id="test", sources=sources))
         fleet, name = proxy.scheduler.fleet, ModelName(model)
         async with asyncio.timeout(READY_S):

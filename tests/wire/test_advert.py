@@ -116,3 +116,9 @@ def test_two_machines_of_one_name_have_two_labels_and_two_targets() -> None:
     assert instance_label(one) != instance_label(two)
     assert target_name(one) != target_name(two)
     assert instance_label(one).startswith("raspberrypi ")
+
+
+def test_a_nodes_house_is_said_only_where_it_has_one() -> None:
+    of_a_demo = Advert(NodeId("n1"), "attic", "demo-1")
+    assert read_advert(text_record(of_a_demo)) == of_a_demo
+    assert b"house" not in text_record(Advert(NodeId("n1"), "attic"))
