@@ -127,14 +127,16 @@ class ClientConnection(asyncio.Protocol):
     def _read(self, received: bytes, start: int) -> None:
         """Feed the reader; what is left when a request is whole belongs to the next one."""
         reader = self._reader
-        if not reader.started:
-            self._since = self._heard_at
+        started = reader.started
         while start < len(received) and not reader.whole:
             try:
                 start = reader.feed(received, start)
             except RequestFault as fault:
                 self._refuse(fault)
                 return
+            if not started and reader.started:
+                started = True
+                self._since = self._heard_at
             if self._exchange is not None:
                 self._exchange.body.receive(reader.take_pieces(), whole=reader.whole)
             elif reader.head is not None:

@@ -9,12 +9,16 @@ both end with an empty line. A body with a length is cut off here.
 
 from __future__ import annotations
 
+import re
+
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from pair.errors import RequestFault
 from pair.relay.heads import Header, RequestHead, first_values, length_of
 
 _EMPTY_LINE = b"\r\n\r\n"
+# Some clients send an empty line after a body (RFC 9112, 2.2); llhttp skips just these characters.
+_OF_A_REQUEST = re.compile(rb"[^\r\n]")
 
 
 class RequestReader:
@@ -22,10 +26,12 @@ class RequestReader:
 
     Attributes:
         head: None until it is whole.
+        started: something of a request has come; empty lines before it are nothing of it.
         whole: head and body are; nothing more is taken.
     """
 
     head: RequestHead | None
+    started: bool
     whole: bool
 
     def __init__(self, head_limit_bytes: int) -> None:
@@ -36,6 +42,7 @@ class RequestReader:
     def restart(self) -> None:
         """Be ready for the next request."""
         self.head = None
+        self.started = False
         self.whole = False
         self._parser = HttpRequestParser(self)
         self._method = b""
@@ -48,11 +55,6 @@ class RequestReader:
         self._body_left_bytes = 0
         # Fed without the limit's subject coming to its end: a head, or what surrounds chunks.
         self._fed_bytes = 0
-
-    @property
-    def started(self) -> bool:
-        """Something of a request has come."""
-        return self._fed_bytes > 0 or self.head is not None
 
     def feed(self, received: bytes, start: int = 0) -> int:
         """Take bytes from `start` on; returns where it stopped.
@@ -83,6 +85,7 @@ class RequestReader:
 
     def _feed_head(self, received: bytes, start: int) -> int:
         end = self._after_empty_line(received, start)
+        self.started = self.started or _OF_A_REQUEST.search(received, start, end) is not None
         self._fed_bytes += end - start
         if self._fed_bytes > self._head_limit_bytes:
             raise RequestFault(

@@ -363,6 +363,25 @@ async def test_idle_connections_are_closed() -> None:
 
 
 @pytest.mark.usefixtures("_fast_sweep")
+async def test_an_idle_connection_with_an_empty_line_on_it_is_still_idle() -> None:
+    limits = front_limits(idle_client_s=0.2, head_limit_s=0.01)
+    async with Front(echo, limits) as front, client(await front.open("127.0.0.1:0")) as wire:
+        await wire.send(GET % 1 + b"\r\n")
+        await wire.answer()
+        await wire.send(b"\r\n")
+        assert await wire.rest() == b""
+
+
+async def test_a_connection_with_an_empty_line_on_it_does_not_hold_up_the_end() -> None:
+    async with Front(echo, FRONT_LIMITS) as front, client(await front.open("127.0.0.1:0")) as wire:
+        await wire.send(GET % 1 + b"\r\n" + GET % 2 + b"\r\n")
+        for number in (1, 2):
+            assert (await wire.answer()).body == b"/%d " % number
+        await within(front.drain(3600))
+        assert await wire.rest() == b""
+
+
+@pytest.mark.usefixtures("_fast_sweep")
 async def test_an_upload_that_stops_is_refused() -> None:
     limits = front_limits(idle_client_s=0.05)
     async with (

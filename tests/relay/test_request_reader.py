@@ -237,6 +237,15 @@ def test_nothing_of_the_next_request_is_parsed() -> None:
     assert (received[:at], b"".join(reader.take_pieces())) == (first, b"\r\n")
 
 
+def test_empty_lines_before_a_request_are_nothing_of_it() -> None:
+    reader = RequestReader(LIMIT_BYTES)
+    for piece in (b"\r", b"\n", b"\r\n", b"\r\n"):
+        assert reader.feed(piece) == len(piece)
+        assert not reader.started
+    reader.feed(b"G")
+    assert reader.started
+
+
 BODY = st.binary(max_size=60) | st.lists(
     st.sampled_from([b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"x"])
 ).map(b"".join)
