@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from pair.core.reports import NodeReport, ReplicaState
@@ -18,7 +19,21 @@ from pair.terminal.figures import plain, several
 LOOK_S: Final = 0.5
 """Between two looks; a person waits for the first line after a start."""
 
-Words = Mapping[str, str]
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What there is to say of one thing.
+
+    Attributes:
+        words: the line as printed.
+        mark: what must differ for a new line; the words themselves may hold a count that grows.
+    """
+
+    words: str = field(compare=False)
+    mark: str
+
+
+Words = Mapping[str, Line]
 """What there is to say of each thing, by its lasting key."""
 
 
@@ -35,8 +50,9 @@ async def announce(look: Callable[[], Words], say: Callable[[str], None]) -> Non
 
 def changes(before: Words, now: Words) -> list[str]:
     """The lines for everything that is new, different or gone."""
-    told = [words for key, words in now.items() if before.get(key) != words]
-    gone = [f"{words.partition(':')[0]} is gone" for key, words in before.items() if key not in now]
+    told = [line.words for key, line in now.items() if before.get(key) != line]
+    lost = (line.words for key, line in before.items() if key not in now)
+    gone = [f"{words.partition(':')[0]} is gone" for words in lost]
     return [*told, *gone]
 
 
@@ -45,16 +61,18 @@ def node_words(snapshot: Snapshot) -> Words:
     return {node.id: _of_node(node) for node in snapshot.nodes if node.phase != "sighted"}
 
 
-def _of_node(node: NodeView) -> str:
+def _of_node(node: NodeView) -> Line:
     subject = f"node {plain(node.name)}: {node.phase}"
     if node.phase != "ready":
-        return f"{subject}, {plain(node.reason)}"
+        # Each probe that a lost node misses changes the reason, for as long as it is off.
+        return Line(f"{subject}, {plain(node.reason)}", mark=subject)
     models = [
         f"{plain(replica.model)} ({several(replica.slots, 'slot')})"
         for replica in node.replicas
         if replica.state == "ready"
     ]
-    return f"{subject}, {', '.join(models) or 'no model yet'}"
+    words = f"{subject}, {', '.join(models) or 'no model yet'}"
+    return Line(words, mark=words)
 
 
 def engine_words(report: NodeReport) -> Words:
@@ -64,4 +82,5 @@ def engine_words(report: NodeReport) -> Words:
         state = "" if replica.state is ReplicaState.READY else f", {replica.state}"
         words = f"{plain(replica.model)} ({several(replica.slots, 'slot')}{state})"
         engines.setdefault(replica.engine, []).append(words)
-    return {name: f"engine {plain(name)}: {', '.join(models)}" for name, models in engines.items()}
+    lines = {name: f"engine {plain(name)}: {', '.join(each)}" for name, each in engines.items()}
+    return {name: Line(words, mark=words) for name, words in lines.items()}

@@ -14,7 +14,7 @@ import typer
 from pair.agent.service import Node
 from pair.cli import exit_codes
 from pair.cli.addresses import is_loopback, tcp_address, within_machine
-from pair.cli.announcer import Words, announce, engine_words, node_words
+from pair.cli.announcer import Line, Words, announce, engine_words, node_words
 from pair.cli.config import Given
 from pair.cli.environment import own_config, own_folders
 from pair.cli.event_loop import run_until_stopped
@@ -201,7 +201,7 @@ async def _until_stopped(
 
 
 def _words(proxy: Proxy | None, node: Node | None) -> Words:
-    words: dict[str, str] = {}
+    words: dict[str, Line] = {}
     if node is not None:
         words |= engine_words(node.report())
     if proxy is not None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
-from pair.cli.announcer import Words, announce, changes, engine_words, node_words
+from pair.cli.announcer import Line, Words, announce, changes, engine_words, node_words
 from pair.core.names import EngineName, ModelName, NodeId, Phase
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.snapshot import NodeView, ReplicaView, Snapshot
@@ -59,15 +60,33 @@ def snapshot(*nodes: NodeView) -> Snapshot:
     )
 
 
+def same(words: str) -> Line:
+    return Line(words, mark=words)
+
+
 def test_a_line_for_what_is_new_different_or_gone() -> None:
-    before = {"a": "node attic: ready, tiny", "b": "node cellar: ready, tiny"}
-    now = {"a": "node attic: lost, no answer", "c": "node kitchen: ready, tiny"}
+    before = {"a": same("node attic: ready, tiny"), "b": same("node cellar: ready, tiny")}
+    now = {"a": same("node attic: lost, no answer"), "c": same("node kitchen: ready, tiny")}
     assert changes(before, now) == [
         "node attic: lost, no answer",
         "node kitchen: ready, tiny",
         "node cellar is gone",
     ]
     assert changes(now, now) == []
+
+
+def test_a_node_that_stays_off_is_told_once() -> None:
+    looks = [
+        node_words(snapshot(node_view("attic", phase, reason=f"missed {misses} probes")))
+        for misses, phase in enumerate([Phase.SUSPECT, Phase.LOST, Phase.LOST, Phase.LOST], start=1)
+    ]
+    told = [changes(before, now) for before, now in pairwise([{}, *looks])]
+    assert told == [
+        ["node attic: suspect, missed 1 probes"],
+        ["node attic: lost, missed 2 probes"],
+        [],
+        [],
+    ]
 
 
 def test_nodes_are_told_with_what_they_can_do_or_why_they_cannot() -> None:
@@ -85,7 +104,7 @@ def test_nodes_are_told_with_what_they_can_do_or_why_they_cannot() -> None:
             node_view("rumour", Phase.SIGHTED),
         )
     )
-    assert list(words.values()) == [
+    assert [line.words for line in words.values()] == [
         "node attic: ready, tiny (2 slots), big (1 slot)",
         "node cellar: ready, no model yet",
         "node �[2J: lost, 3 probes missed",
@@ -105,21 +124,21 @@ def test_engines_are_told_with_their_models() -> None:
             replica("vllm:8000", "tiny", ReplicaState.DOWN),
         ),
     )
-    assert engine_words(report) == {
+    assert {name: line.words for name, line in engine_words(report).items()} == {
         "ollama:11434": "engine ollama:11434: tiny (3 slots), big (3 slots, loading)",
         "vllm:8000": "engine vllm:8000: tiny (3 slots, down)",
     }
 
 
 async def test_it_says_each_change_once_until_it_is_cancelled() -> None:
-    looks: list[Words] = [{"a": "one"}, {"a": "one"}, {"a": "two"}]
+    looks: list[Words] = [{"a": same("one")}, {"a": same("one")}, {"a": same("two")}]
     said: list[str] = []
     done = asyncio.Event()
 
     def look() -> Words:
         if not looks:
             done.set()
-        return looks.pop(0) if looks else {"a": "two"}
+        return looks.pop(0) if looks else {"a": same("two")}
 
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
         telling = tasks.create_task(announce(look, said.append))
