@@ -20,10 +20,10 @@ from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
-from pair.wire.dialects import Dialect, dialect_of, split_target
+from pair.wire.dialects import Dialect, dialect_of, model_in_path, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
-from pair.wire.model_lists import ollama_tags, openai_list
+from pair.wire.model_lists import ollama_tags, openai_list, openai_model
 from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
@@ -126,11 +126,23 @@ class FrontDoor:
                 return OwnAnswer(
                     200, _JSON, ollama_tags(listed_models(scheduler), self._started_at)
                 )
+            case _ if path.startswith("/v1/models/"):
+                return self._one_model(path)
             case "/":
                 text = b"pair is running. Point base_url at /v1; see /pair/v1/snapshot.\n"
                 return OwnAnswer(200, _TEXT, text)
             case _:
                 return None
+
+    def _one_model(self, path: str) -> OwnAnswer | None:
+        """What is in the list can be asked for by itself, also where its engine has no such path;
+        None where it is not in the list.
+        """
+        name = model_in_path(b"GET", path)
+        for listed in listed_models(self._dispatcher.scheduler):
+            if listed.name == name:
+                return OwnAnswer(200, _JSON, openai_model(listed, self._started_at))
+        return None
 
     def _health(self) -> OwnAnswer:
         """What clients of engines ask before their first call: whether a model is there. `/healthz`

@@ -37,7 +37,13 @@ _CONNECTIONS_LIMIT = 256
 
 
 class AnotherNode(NodeFault):
-    """The address has become another node's, so nothing that comes from there is of this one."""
+    """The address has become another node's or engine's, so nothing that comes from there is of
+    this one.
+    """
+
+    def __init__(self, detail: str, url: str) -> None:
+        super().__init__(detail)
+        self.url = url
 
 
 class Prober:
@@ -94,12 +100,13 @@ class Prober:
         try:
             report = await self._ask_node(probe)
         except NodeFault as fault:
-            another = isinstance(fault, AnotherNode)
+            taken = fault.url if isinstance(fault, AnotherNode) else None
             event = ProbeMissed(
                 probe.node,
                 connected=not isinstance(fault, UnreachableNode),
-                last_byte_at=None if another else self._links.last_byte_at(probe.node),
+                last_byte_at=self._links.last_byte_at(probe.node) if taken is None else None,
                 detail=str(fault),
+                taken_address=taken,
             )
             self._feed(event)
             return
@@ -141,8 +148,7 @@ class Prober:
         async with asyncio.TaskGroup() as tasks:
             asks += [tasks.create_task(ask(place)) for place in range(len(urls))]
         if not reports:
-            # One that connected says more than one that did not.
-            raise min(faults, key=lambda fault: isinstance(fault, UnreachableNode))
+            raise min(faults, key=_says_little)
         url, report = reports[0]
         self._links.worked(report.node, url)
         return report
@@ -167,14 +173,23 @@ class Prober:
                 report = await report_of(
                     session, url, probe.limit_s, connect_limit_s=connect_limit_s
                 )
-            except NotPair:
+            except NotPair as fault:
                 if not by_url:
-                    raise
+                    raise AnotherNode(str(fault), url) from fault
             else:
                 if report.node != probe.node and not by_url:
-                    raise AnotherNode(f"another node ({report.name}) answers at {url}")
+                    raise AnotherNode(f"another node ({report.name}) answers at {url}", url)
                 return report
         return await self._bare.report(session, url, max(0.0, ends_at - loop.time()))
+
+
+def _says_little(fault: NodeFault) -> int:
+    """How little a fault at one of its addresses says of a node, 0 for the most: one that
+    connected says more than one that did not, and more still if it may have been the node itself.
+    """
+    if isinstance(fault, UnreachableNode):
+        return 2
+    return 1 if isinstance(fault, AnotherNode) else 0
 
 
 def _not_open(event: Event) -> None:

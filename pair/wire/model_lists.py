@@ -32,28 +32,34 @@ class ListedModel:
 
 def openai_list(models: Iterable[ListedModel], started_at: float) -> bytes:
     """`GET /v1/models`; `started_at` (Unix s) stands for the creation time that nobody knows."""
-    when = datetime.fromtimestamp(int(started_at), UTC).isoformat().replace("+00:00", "Z")
-    entries = [
-        {
-            "id": listed.name,
-            "object": "model",
-            "created": int(started_at),
-            "owned_by": "pair",
-            "type": "model",
-            "display_name": listed.name,
-            "created_at": when,
-            "nodes": listed.nodes,
-            **({} if listed.context_tokens is None else {"context_length": listed.context_tokens}),
-            **({} if listed.model == listed.name else {"root": listed.model}),
-        }
-        for listed in models
-    ]
+    entries = [_openai_entry(listed, started_at) for listed in models]
     ends = (
         {"first_id": entries[0]["id"], "last_id": entries[-1]["id"]}
         if entries
         else {"first_id": None, "last_id": None}
     )
     return json.dumps({"object": "list", "data": entries, "has_more": False, **ends}).encode()
+
+
+def openai_model(listed: ListedModel, started_at: float) -> bytes:
+    """`GET /v1/models/{id}`: the same entry, alone."""
+    return json.dumps(_openai_entry(listed, started_at)).encode()
+
+
+def _openai_entry(listed: ListedModel, started_at: float) -> dict[str, object]:
+    when = datetime.fromtimestamp(int(started_at), UTC).isoformat().replace("+00:00", "Z")
+    return {
+        "id": listed.name,
+        "object": "model",
+        "created": int(started_at),
+        "owned_by": "pair",
+        "type": "model",
+        "display_name": listed.name,
+        "created_at": when,
+        "nodes": listed.nodes,
+        **({} if listed.context_tokens is None else {"context_length": listed.context_tokens}),
+        **({} if listed.model == listed.name else {"root": listed.model}),
+    }
 
 
 def ollama_tags(models: Iterable[ListedModel], started_at: float) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from pair.bench.echo_engine.settings import EchoModel
 from pair.core.names import Outcome, Phase
@@ -231,3 +232,18 @@ async def test_with_no_node_at_all_the_error_says_how_to_start_one() -> None:
         assert reply.status == 503
         assert "pair node" in reply.json["error"]["message"]
         assert "Retry-After" in reply.headers
+
+
+async def test_a_listed_model_can_be_asked_for_by_itself_though_its_engine_has_no_such_path() -> (
+    None
+):
+    named = replace(FAST, models=(EchoModel("org/echo:7b"),))
+    async with house(named) as built:
+        async with built.client.get("/v1/models") as answer:
+            (entry,) = (await answer.json())["data"]
+        for path in ("/v1/models/org/echo:7b", "/v1/models/org%2Fecho%3A7b"):
+            async with built.client.get(URL(path, encoded=True)) as answer:
+                assert answer.status == 200
+                assert await answer.json() == entry
+        async with built.client.get("/v1/models/none") as answer:
+            assert answer.status == 404
