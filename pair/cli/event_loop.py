@@ -13,11 +13,16 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pair.cli import exit_codes
 
 Answer = TypeVar("Answer")
+
+REPEAT_S: Final = 0.5
+"""The same signal again within this time of the first is the first: GNU `timeout` and some service
+managers signal a process and then its whole group. Nobody who waits for an end repeats it as fast.
+"""
 
 
 class Stop(asyncio.Event):
@@ -54,8 +59,8 @@ def run(main: Coroutine[Any, Any, Answer]) -> Answer:
 def run_until_stopped(program: Program) -> int:
     """Run a long command until SIGTERM or SIGINT, and then to its orderly end.
 
-    The first signal sets the program's event. The second cancels the program, which gives up what
-    it drains. The third ends the process where it stands.
+    The first signal sets the program's event; its repeat within `REPEAT_S` is none. The second
+    cancels the program, which gives up what it drains. The third ends the process where it stands.
 
     Returns:
         The program's exit code, or 128 + the signal's number after a second signal.
@@ -74,28 +79,48 @@ async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, Answer]) -> Answ
     return None if working.cancelled() else working.result()
 
 
+class Heard:
+    """The signals so far, repeats left out."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._first_s = 0.0
+
+    def count(self, number: int, now_s: float) -> int:
+        """How many there have been with this one; 0 if it only repeats the first."""
+        if not self.numbers:
+            self._first_s = now_s
+        elif self.numbers == [number] and now_s - self._first_s < REPEAT_S:
+            return 0
+        self.numbers.append(number)
+        return len(self.numbers)
+
+
 async def _under_signals(program: Program) -> int:
     stop = Stop()
     task = asyncio.current_task()
-    seen: list[int] = []
+    loop = asyncio.get_running_loop()
+    seen = Heard()
 
     def heard(number: int) -> None:
-        seen.append(number)
-        if len(seen) == 1:
-            stop.number = number
-            stop.set()
-        elif len(seen) == 2 and task is not None:
-            task.cancel()
-        else:
-            os._exit(exit_codes.of_signal(number))
+        match seen.count(number, loop.time()):
+            case 0:
+                pass
+            case 1:
+                stop.number = number
+                stop.set()
+            case 2 if task is not None:
+                task.cancel()
+            case _:
+                os._exit(exit_codes.of_signal(number))
 
     with _heeded(heard):
         try:
             return await program(stop)
         except asyncio.CancelledError:
-            if len(seen) < 2:
+            if len(seen.numbers) < 2:
                 raise
-            return exit_codes.of_signal(seen[1])
+            return exit_codes.of_signal(seen.numbers[1])
 
 
 @contextmanager

@@ -195,7 +195,8 @@ async def _until_stopped(
             await stop.wait()
             for task in beside:
                 task.cancel()
-        mention(f"stopping: what runs may end within {settings.proxy.drain_s:g} s")
+        drain_s = settings.proxy.drain_s
+        mention(f"stopping: what runs may end within {drain_s:g} s; Ctrl-C ends it at once")
         await _drain(settings.proxy.drain_s, proxy, node)
     mention("stopped")
 

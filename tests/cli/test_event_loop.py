@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pair.cli.event_loop import run, run_until_stopped
+from pair.cli.event_loop import REPEAT_S, Heard, run, run_until_stopped
 from pair.errors import SettingsError
 from tests.cli.processes import pair_process
 
@@ -28,6 +28,23 @@ async def program(stop):
                     await asyncio.Event().wait()
                 except asyncio.CancelledError:
                     pass
+
+sys.exit(run_until_stopped(program))
+"""
+
+REPEATING = """
+import asyncio, signal, sys
+from pair.cli.event_loop import run_until_stopped
+
+async def program(stop):
+    signal.raise_signal(signal.SIGTERM)
+    await stop.wait()
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGINT)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("given up")
 
 sys.exit(run_until_stopped(program))
 """
@@ -59,17 +76,33 @@ def test_an_error_inside_comes_out() -> None:
         run_until_stopped(program)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_repeat_right_after_the_first_signal_is_not_a_second() -> None:
+    seen = Heard()
+    assert [seen.count(15, now_s) for now_s in (10.0, 10.1, 10.49 - 0.5 + REPEAT_S)] == [1, 0, 0]
+    assert [seen.count(15, now_s) for now_s in (10.0 + REPEAT_S, 10.0 + REPEAT_S)] == [2, 3]
+    other = Heard()
+    assert [other.count(number, 10.0) for number in (15, 2, 15)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)]
+)
 async def test_the_first_signal_asks_and_the_second_ends_at_once(
-    home: Path, number: signal.Signals
+    home: Path, first: signal.Signals, second: signal.Signals
 ) -> None:
     async with pair_process(home, "ends", program=STUBBORN) as process:
         assert "uvloop" in await process.line_with("running")
-        process.signal(number)
+        process.signal(first)
         await process.line_with("draining")
-        process.signal(number)
+        process.signal(second)
         await process.line_with("given up")
-        assert await process.end() == 128 + number
+        assert await process.end() == 128 + second
+
+
+async def test_a_repeat_right_after_the_first_ends_nothing(home: Path) -> None:
+    async with pair_process(home, program=REPEATING) as process:
+        await process.line_with("given up")
+        assert await process.end() == 130  # by the SIGINT behind it, as the second
 
 
 async def test_the_third_ends_what_hangs(home: Path) -> None:
@@ -77,7 +110,7 @@ async def test_the_third_ends_what_hangs(home: Path) -> None:
         await process.line_with("running")
         process.signal(signal.SIGTERM)
         await process.line_with("draining")
-        process.signal(signal.SIGTERM)
-        await process.line_with("given up")
         process.signal(signal.SIGINT)
-        assert await process.end() == 130
+        await process.line_with("given up")
+        process.signal(signal.SIGTERM)
+        assert await process.end() == 143
