@@ -164,14 +164,15 @@ def answer_bytes(
     Args:
         framing: whole header lines that say how this connection carries the body, and whether it
             stays.
-        keep_length: `Content-Length` passes.
+        keep_length: `Content-Length` passes, whatever `Connection` names: the client needs it to
+            find the end, and RFC 9110, 7.6.1 does not let a sender name it there.
         add: headers of ours.
     """
     reason = head.reason.translate(_CONTROL_TO_SPACE)
     parts = [b"HTTP/1.1 %d %b\r\n" % (head.status, reason)]
-    dropped = _named_by_connection(head.named)
-    if not keep_length:
-        dropped |= {b"content-length"}
+    length = {b"content-length"}
+    named = _named_by_connection(head.named)
+    dropped = named - length if keep_length else named | length
     for name, value in head.headers:
         if not _stops_downward(name) and (not dropped or name.lower() not in dropped):
             parts += (name, b": ", value, b"\r\n")

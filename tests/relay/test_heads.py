@@ -152,6 +152,16 @@ def test_the_length_of_an_answer_passes_or_not() -> None:
     assert b"LENGTH" not in answer_bytes(head, framing=b"", keep_length=False)
 
 
+def test_the_length_of_an_answer_passes_though_connection_names_it() -> None:
+    head = answer_head(
+        (b"Connection", b"keep-alive, Content-Length, x-a"),
+        (b"X-A", b"1"),
+        (b"content-length", b"3"),
+    )
+    got = answer_bytes(head, framing=b"", keep_length=True)
+    assert got == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"
+
+
 NAME = st.text("abcXYZ-_", min_size=1, max_size=6).map(lambda text: b"H" + text.encode())
 VALUE = st.binary(max_size=10).map(lambda value: bytes(byte for byte in value if byte >= 32))
 

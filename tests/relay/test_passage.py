@@ -96,6 +96,11 @@ async def test_compressed_bodies_pass_with_their_headers() -> None:
     assert (got.body, got.values("content-encoding")) == (body, ["zstd"])
 
 
+async def test_a_length_that_connection_names_passes() -> None:
+    got = await ask(ok(b"abc", "Connection: keep-alive, content-length"))
+    assert (got.body, got.values("content-length"), got.values("connection")) == (b"abc", ["3"], [])
+
+
 async def test_a_body_that_ends_with_the_connection_becomes_chunked() -> None:
     got = await ask(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
     assert (got.body, got.whole, got.values("transfer-encoding")) == (
