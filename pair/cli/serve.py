@@ -182,7 +182,7 @@ async def _until_stopped(
         if parts.proxy:
             with _in_use_flag("--listen"):
                 proxy = await stack.enter_async_context(make_proxy(settings, machine, own))
-            for line in proxy_lines(settings, proxy.addresses):
+            for line in proxy_lines(settings, proxy.addresses, parts):
                 mention(line)
         if node is not None:
             for line in node_lines(settings, node_name(settings), node.address, parts):
@@ -233,7 +233,7 @@ def _in_use_flag(flag: str) -> Iterator[None]:
 # --- what is said at the start --------------------------------------------------------------------
 
 
-def proxy_lines(settings: Settings, addresses: Sequence[str]) -> Iterator[str]:
+def proxy_lines(settings: Settings, addresses: Sequence[str], parts: Parts) -> Iterator[str]:
     """Where the proxy is, what a client must set, and where nodes come from."""
     parsed = [parse_address(text) for text in addresses]
     tcp = [address for address in parsed if isinstance(address, TcpAddress)]
@@ -248,6 +248,8 @@ def proxy_lines(settings: Settings, addresses: Sequence[str]) -> Iterator[str]:
         yield f"looking for nodes by mDNS{f', and {named}' if settings.nodes else ''}"
     elif settings.nodes:
         yield f"not looking for nodes, {named}"
+    elif parts.node:
+        yield "not looking for nodes, and none named: only the node here answers"
     else:
         yield "not looking for nodes, and none named: nobody can answer until you name one"
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -18,6 +19,7 @@ from tests.cli.conftest import Pair
 from tests.cli.processes import PairProcess, pair_process
 
 FREE = "127.0.0.1:0"
+ALONE = Parts(proxy=True, node=False, node_listen_flag="")
 SLOW = EchoSettings(models=(EchoModel("tiny"),), decode_rate_tokens_per_s=20.0, answer_tokens=10)
 
 
@@ -250,7 +252,7 @@ def test_a_damaged_id_stops_the_start(pair: Pair, home: Path) -> None:
 
 
 def test_a_proxy_says_who_can_use_it_and_where_its_nodes_come_from() -> None:
-    home = list(proxy_lines(named(), ["127.0.0.1:7247"]))
+    home = list(proxy_lines(named(), ["127.0.0.1:7247"], ALONE))
     assert home == [
         "proxy at 127.0.0.1:7247",
         "for your tools: OPENAI_BASE_URL=http://127.0.0.1:7247/v1",
@@ -258,13 +260,15 @@ def test_a_proxy_says_who_can_use_it_and_where_its_nodes_come_from() -> None:
     ]
     addresses = ["0.0.0.0:7247", "/run/pair.sock"]
     listed = named(FixedNode("http://a:1"), FixedNode("http://b:1"))
-    assert list(proxy_lines(listed, addresses)) == [
+    assert list(proxy_lines(listed, addresses, ALONE)) == [
         "proxy at 0.0.0.0:7247, /run/pair.sock",
         "for your tools: OPENAI_BASE_URL=http://127.0.0.1:7247/v1",
         "anyone who can reach 0.0.0.0:7247 can use this proxy",
         "looking for nodes by mDNS, and 2 nodes named by you",
     ]
-    (*_, nobody) = proxy_lines(named(discovery=False), ["/run/pair.sock"])
+    (*_, own) = proxy_lines(named(discovery=False), ["/run/pair.sock"], replace(ALONE, node=True))
+    assert own == "not looking for nodes, and none named: only the node here answers"
+    (*_, nobody) = proxy_lines(named(discovery=False), ["/run/pair.sock"], ALONE)
     assert nobody == ("not looking for nodes, and none named: nobody can answer until you name one")
 
 
