@@ -165,12 +165,14 @@ class ProbeMissed:
         last_byte_at: when an answer byte last came from this node (same clock as `now`), None if
             never.
         detail: one sentence for `pair nodes`.
+        taken_address: the address of this node at which somebody else answered, None without one.
     """
 
     node: NodeId
     connected: bool
     last_byte_at: float | None
     detail: str
+    taken_address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

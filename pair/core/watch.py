@@ -31,6 +31,7 @@ class Watch:
         self._desk = desk
         self._alarms = alarms
         self._woke_late_at: float | None = None
+        self._user_names: dict[NodeId, str] = {}
 
     def sighted(self, event: NodeSighted, now: float) -> None:
         """A new or lost node is asked at once; one that answers already is asked in its turn."""
@@ -40,6 +41,9 @@ class Watch:
                 return
             self._forget(stranger)
         node = self._membership.sight(event, now)
+        if event.fixed and event.node in event.addresses:
+            # Bounded by the user's own list.
+            self._user_names[event.node] = event.name
         if node.phase in (Phase.SIGHTED, Phase.LOST):
             self._probe(node, now)
 
@@ -91,6 +95,21 @@ class Watch:
             self._desk.lose(node, now)
         self._look_again(node, now)
         self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node))
+        if node.phase is Phase.LOST and event.taken_address in node.fixed_addresses:
+            self._hand_over(node, event.taken_address, now)
+
+    def _hand_over(self, node: Node, address: str, now: float) -> None:
+        """What the user named is an address, so whoever answers there now is meant: it becomes an
+        entry of its own again, to be identified anew. Only a lost node gives an address away, so
+        that nothing moves to and fro between two that both answer.
+        """
+        node.fixed_addresses = tuple(one for one in node.fixed_addresses if one != address)
+        if not node.addresses or self._membership.full:
+            self._forget(node)
+        url = NodeId(address)
+        name = self._user_names.get(url, address)
+        self.sighted(NodeSighted(url, name, (address,), fixed=True), now)
+        self._desk.judge_everyone(now)
 
     def doubted(self, node: Node, now: float) -> None:
         """An attempt failed there: its replicas are looked at anew, and it is asked at once."""

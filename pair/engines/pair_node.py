@@ -14,7 +14,15 @@ from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
 
 
 class NotPair(GarbledAnswer):
-    """Something answers there, but not a `pair` node."""
+    """Something answers there, but not a `pair` node.
+
+    Attributes:
+        in_trouble: it answered with a status of 5xx, as a `pair` node with too much to do may.
+    """
+
+    def __init__(self, detail: str, *, in_trouble: bool = False) -> None:
+        super().__init__(detail)
+        self.in_trouble = in_trouble
 
 
 async def report_of(
@@ -37,7 +45,10 @@ async def report_of(
     """
     said = await ask(session, url + REPORT_PATH, limit_s, connect_limit_s=connect_limit_s)
     if said.status != 200:
-        raise NotPair(f"what answers at {url} is not a pair node (status {said.status})")
+        raise NotPair(
+            f"what answers at {url} is not a pair node (status {said.status})",
+            in_trouble=said.status >= 500,
+        )
     try:
         return decode_report(said.body)
     except GarbledAnswer as fault:

@@ -174,6 +174,8 @@ class Prober:
                     session, url, probe.limit_s, connect_limit_s=connect_limit_s
                 )
             except NotPair as fault:
+                if not by_url and fault.in_trouble:
+                    raise
                 if not by_url:
                     raise AnotherNode(str(fault), url) from fault
             else:

@@ -7,7 +7,7 @@ import gzip
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -39,10 +39,12 @@ async def probing(*fixed: FixedNode, limits: ProbingSettings = QUICK) -> AsyncIt
 
 
 @asynccontextmanager
-async def pair_node(engine: EchoEngine, node_id: str = "n1") -> AsyncIterator[str]:
+async def pair_node(
+    engine: EchoEngine, node_id: str = "n1", *, port: int = 0
+) -> AsyncIterator[str]:
     """A real node in front of an engine; its URL."""
     settings = NodeSettings(
-        listen="127.0.0.1:0",
+        listen=f"127.0.0.1:{port}",
         engines=(engine.url,),
         find_engines=False,
         busy_look_s=0.02,
@@ -220,6 +222,44 @@ async def test_a_bare_engine_that_becomes_a_pair_node_is_known_by_its_id() -> No
         engine.come_back({REPORT_PATH: own_report(), MODELS: model_list("raw")})
         await until_serving(built, "n9")
         assert set(known(built)) == {"n9"}
+
+
+async def test_an_address_that_the_user_named_goes_to_whoever_answers_there() -> None:
+    async with EchoEngine(FAST) as engine, AsyncExitStack() as later:
+        async with pair_node(engine) as url:
+            port = int(url.rpartition(":")[2])
+            built = await later.enter_async_context(probing(FixedNode(url, name="attic")))
+            await until_serving(built, "n1")
+        async with pair_node(engine, "n2", port=port):
+            await until_serving(built, "n2")
+            assert set(known(built)) == {"n2"}, "the address was all that was known of the other"
+            assert (await built.send(chat())).headers["x-pair-attempts"] == "1"
+        async with EchoEngine(replace(FAST, listen=f"127.0.0.1:{port}")):
+            await until_serving(built, url)
+            assert [(node.id, node.name) for node in known(built).values()] == [(url, "attic")]
+            assert (await built.send(chat())).status == 200
+        await until_reason(built, url, "no connection")
+        async with pair_node(engine, port=port):
+            await until_serving(built, "n1")
+            assert set(known(built)) == {"n1"}
+
+
+async def test_a_lost_node_that_is_found_elsewhere_too_only_gives_the_named_address_away() -> None:
+    async with (
+        raw_engine(listening=False) as dead,
+        EchoEngine(FAST) as engine,
+        AsyncExitStack() as later,
+    ):
+        async with pair_node(engine) as url:
+            port = int(url.rpartition(":")[2])
+            built = await later.enter_async_context(probing(FixedNode(url)))
+            await until_serving(built, "n1")
+            sight(built, "n1", dead.url)
+        async with pair_node(engine, "n2", port=port):
+            await until_serving(built, "n2")
+            gone = known(built)["n1"]
+            assert (gone.phase, gone.fixed, gone.addresses) == (Phase.LOST, False, (dead.url,))
+            assert known(built)["n2"].addresses == (url,)
 
 
 async def test_a_pair_node_that_fails_to_report_is_not_taken_for_its_engine() -> None:
