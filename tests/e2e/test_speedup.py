@@ -38,7 +38,7 @@ async def makespan_s(built: House, calls: int, tokens: int, job: str) -> float:
     ("nodes", "calls", "tokens", "waves", "limit", "at_least"),
     [
         (3, 5, 100, 2, 2.5, 2.45),
-        (2, 8, 50, 4, 2.0, 1.96),
+        (2, 8, 100, 4, 2.0, 1.96),
         (8, 64, 50, 8, 8.0, 0.97 * 8.0),
     ],
 )

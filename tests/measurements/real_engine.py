@@ -17,7 +17,7 @@ from pair.bench.workload import Workload
 from tests.support.embedded_house import embedded_house
 
 CALLS = 6
-OUTPUT_TOKENS = 48
+OUTPUT_TOKENS = 96
 
 
 async def measure(rounds: int) -> Comparison:
