@@ -13,11 +13,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from pair.terminal.figures import count, plain, seconds
+from pair.terminal.figures import count, plain, seconds, several
 from pair.terminal.panels import jobs_table, models_table, nodes_table, queue_line, ready_words
 
 Json = Mapping[str, Any]
 
+LOST_SHOWN: Final = 2
+"""Lost nodes with a row of their own: enough to see why; a house's history is in `pair nodes`."""
 JOBS_SHOWN: Final = 5
 """The latest ones; the nodes above them must stay in sight on a small terminal."""
 
@@ -67,7 +69,13 @@ class LiveView:
 def picture(snapshot: Json, jobs: Sequence[Json], note: str) -> RenderableType:
     """Everything at one moment."""
     gap = Text("")
-    parts: list[RenderableType] = [queue_line(snapshot), gap, nodes_table(snapshot)]
+    lost = [node for node in snapshot["nodes"] if node["phase"] == "lost"]
+    folded = lost[LOST_SHOWN:]
+    shown = [node for node in snapshot["nodes"] if node not in folded]
+    table = nodes_table({**snapshot, "nodes": shown}, brief=True)
+    parts: list[RenderableType] = [queue_line(snapshot), gap, table]
+    if folded:
+        parts.append(Text(f"and {several(len(folded), 'lost node')}", style="dim"))
     if snapshot["models"]:
         parts += [gap, models_table(snapshot)]
     if jobs:

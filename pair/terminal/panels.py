@@ -51,17 +51,26 @@ def table_of(*columns: str, right: Iterable[str] = (), whole: Iterable[str] = ()
     return table
 
 
-def nodes_table(snapshot: Json) -> Table:
-    """A row for each replica; a node's name and phase stand in its first."""
+def nodes_table(snapshot: Json, *, brief: bool = False) -> Table:
+    """A row for each replica; a node's name and phase stand in its first.
+
+    Args:
+        brief: cut notes to one line each, for a view in which all rows must stay in sight.
+    """
     numbers = ("in flight", "foreign", "queued", "served")
     columns = ("node", "phase", "model", "engine", *numbers, "note")
     table = table_of(*columns, right=numbers, whole=("node", "phase"))
+
+    def note_text(notes: Iterable[str]) -> Text:
+        # In the text, not the column: one that never wraps would take its width from the others.
+        return Text("; ".join(notes), no_wrap=brief or None, overflow="ellipsis" if brief else None)
+
     for node in snapshot["nodes"]:
         style = PHASE_STYLES.get(node["phase"], "")
         first = (Text(plain(node["name"])), Text(plain(node["phase"]), style=style))
         note = "; ".join([*_node_notes(node), *(plain(each) for each in node["warnings"])])
         if not node["replicas"]:
-            table.add_row(*first, UNKNOWN, UNKNOWN, *([UNKNOWN] * len(numbers)), Text(note))
+            table.add_row(*first, UNKNOWN, UNKNOWN, *([UNKNOWN] * len(numbers)), note_text([note]))
         for replica in node["replicas"]:
             notes = [*_replica_notes(replica), *([note] if note else [])]
             table.add_row(
@@ -72,7 +81,7 @@ def nodes_table(snapshot: Json) -> Table:
                 count(replica["foreign"]),
                 count(replica["queue_depth"]),
                 count(replica["served"]),
-                Text("; ".join(notes)),
+                note_text(notes),
             )
             first, note = (Text(""), Text("")), ""
     return table

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from pair.terminal.live import LiveView
-from tests.terminal.samples import job, model, node, replica, snapshot
+from pair.terminal.live import LiveView, picture
+from tests.terminal.samples import job, model, node, replica, snapshot, text_of
 
 
 def console(*, terminal: bool) -> Console:
@@ -44,6 +44,17 @@ def test_on_a_terminal_the_same_place_is_drawn_again() -> None:
     assert "team-1 " not in before  # only the latest
     assert "\x1b[1A" in shown(on).removeprefix(before)  # back up, to draw over the old
     assert shown(on).endswith("\x1b[?25h")  # the cursor is given back
+
+
+def test_lost_nodes_leave_the_others_in_sight_on_a_small_terminal() -> None:
+    why = "missed 41 probes: nothing listens at 192.168.1.20:7248, no route to that machine"
+    lost = [node(f"off-{number}", phase="lost", reason=why) for number in range(5)]
+    text = text_of(picture(snapshot(*lost, node("attic", replica())), [], ""), width=80)
+    *_, first, second, attic, folded = text.splitlines()
+    assert [line.split()[0] for line in (first, second, attic)] == ["off-0", "off-1", "attic"]
+    assert first.rstrip().endswith("…")
+    assert folded.strip() == "and 3 lost nodes"
+    assert "lost node" not in text_of(picture(snapshot(*lost[:2]), [], ""))
 
 
 def test_the_terminal_is_given_back_after_an_error() -> None:
