@@ -197,7 +197,7 @@ def tick_step_s(least_s: float) -> float:
 def legend(margin: int, signs: Signs) -> Text:
     """What the signs mean."""
     text = Text(" " * margin)
-    text.append("2", style=WAITING_STYLE).append(" calls waiting   ")
+    text.append("digits", style=WAITING_STYLE).append(": calls waiting   ")
     text.append(signs.prefill, style=PREFILL_STYLE).append(" until the first content byte   ")
     text.append(signs.decode, style=DECODE_STYLES[0]).append(" answer")
     return text

@@ -22,8 +22,8 @@ def test_two_nodes_two_waves_as_a_picture() -> None:
         "b        2▒▒▒▒███████████████4▒▒▒▒███████████████",
         "         ┬         ┬         ┬         ┬",
         "         0 s       1         2         3",
-        "         2 calls waiting   ▒ until the first",
-        "content byte   █ answer",
+        "         digits: calls waiting   ▒ until the",
+        "first content byte   █ answer",
     ]
 
 
