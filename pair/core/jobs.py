@@ -190,17 +190,23 @@ class JobLog:
             last = found.last_closed_at
             if found.running or (last is not None and now - last <= self._limits.job_gap_s):
                 return found
-        self._numbered += 1
-        job = self._add(Job(JobId(f"found-{self._numbered}"), False, now))
+        job = self._add(Job(self._free_id(), False, now))
         self._found[ticket.name] = job
         return job
 
+    def _free_id(self) -> JobId:
+        """The next number whose id no client has taken as a name."""
+        while True:
+            self._numbered += 1
+            job_id = JobId(f"found-{self._numbered}")
+            if job_id not in self._jobs:
+                return job_id
+
     def _add(self, job: Job) -> Job:
         if len(self._jobs) >= self._limits.jobs_limit:
-            # Finished ones go first; if all run, the oldest goes and its calls are still counted as
-            # tickets.
-            finished = (other for other in self._jobs.values() if not other.running)
-            self._drop(next(finished, next(iter(self._jobs.values()))))
+            # Of the finished, those that nobody served go first; if all run, the oldest goes and
+            # its calls are still counted as tickets.
+            self._drop(min(self._jobs.values(), key=_worth))
         self._jobs[job.id] = job
         return job
 
@@ -209,3 +215,10 @@ class JobLog:
             del self._jobs[job.id]
         for model in [model for model, found in self._found.items() if found is job]:
             del self._found[model]
+
+
+def _worth(job: Job) -> int:
+    """How much a full log wants to keep a job, 0 for the least."""
+    if job.running:
+        return 2
+    return 1 if job.served else 0

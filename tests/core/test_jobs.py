@@ -117,6 +117,26 @@ def test_the_log_is_bounded_and_forgets_finished_jobs_first() -> None:
     assert log.log.job(JobId("runs")) is None
 
 
+def test_named_jobs_that_nobody_served_push_out_no_served_one() -> None:
+    log = Log(jobs_limit=3)
+    log.open(1, 0.0, job="served")
+    log.close(1, 1.0)
+    for number in range(2, 10):
+        log.open(number, 2.0, job=f"refused-{number}", served=False)
+        log.close(number, 2.0, Outcome.REFUSED)
+    assert [job.id for job in log.log.jobs()] == ["served", "refused-8", "refused-9"]
+
+
+def test_a_found_job_takes_no_name_that_a_client_gave() -> None:
+    log = Log()
+    assert log.open(1, 0.0, model="other", job="found-1") == "found-1"
+    assert log.open(2, 0.0) == "found-2"
+    assert [(job.id, job.named) for job in log.log.jobs()] == [
+        ("found-1", True),
+        ("found-2", False),
+    ]
+
+
 def test_names_that_clients_make_up_fill_no_table() -> None:
     log = Log(jobs_limit=3)
     for number in range(50):
