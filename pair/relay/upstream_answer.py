@@ -147,18 +147,18 @@ class UpstreamAnswer:
         if self._fault is not None:
             return
         self._answered = True
-        self._fed_bytes += len(received)
-        try:
-            self._parser.feed_data(received)
-        except HttpParserUpgrade:
-            self._garbled("it switched to another protocol unasked")
-        except HttpParserError as error:
-            if self.whole:
-                self._surplus = True
-            else:
-                self._garbled(str(error))
-        if self._fed_bytes > self._head_limit_bytes and not self.whole:
-            self._garbled(f"more than {self._head_limit_bytes} bytes of head, or around its chunks")
+        if self.head is None:
+            # A head that ends beyond the limit, in one read with its beginning, counts as well.
+            room = self._head_limit_bytes - self._fed_bytes
+            if len(received) > room:
+                self._parse(received[:room])
+                received = received[room:]
+                if self.head is None:
+                    self._too_much()
+        if self._fault is None:
+            self._parse(received)
+            if self._fed_bytes > self._head_limit_bytes and not self.whole:
+                self._too_much()
         self._deliver()
 
     def ended(self, *, clean: bool, how: str) -> None:
@@ -174,6 +174,22 @@ class UpstreamAnswer:
                     f"{self._name} {how} {when}", reused=self._reused, answered=self._answered
                 )
             )
+
+    def _parse(self, received: bytes) -> None:
+        self._fed_bytes += len(received)
+        try:
+            self._parser.feed_data(received)
+        except HttpParserUpgrade:
+            self._garbled("it switched to another protocol unasked")
+        except HttpParserError as error:
+            if self.whole:
+                self._surplus = True
+            else:
+                self._garbled(str(error))
+
+    def _too_much(self) -> None:
+        limit_bytes = self._head_limit_bytes
+        self._garbled(f"more than {limit_bytes} bytes of head, or around its chunks")
 
     # --- what llhttp calls -----------------------------------------------------------------------
 

@@ -148,6 +148,27 @@ def test_what_is_no_answer_is_garbled(raw: bytes) -> None:
         assert (got.fault, got.wholes, got.reusable) == (GarbledAnswer, 0, False)
 
 
+def head_of(size_bytes: int) -> bytes:
+    """A whole head of that size, of an answer with a body of two bytes."""
+    start, end = OK + b"X: ", b"\r\nContent-Length: 2\r\n\r\n"
+    return start + b"a" * (size_bytes - len(start + end)) + end
+
+
+@pytest.mark.parametrize("step", [1, 500, 700, 100_000])
+@pytest.mark.parametrize("lead", [b"", b"HTTP/1.1 100 Continue\r\n\r\n"])
+def test_the_limit_of_a_head_holds_wherever_its_bytes_are_cut(step: int, lead: bytes) -> None:
+    for above, outcome in ((0, (None, b"hi")), (1, (GarbledAnswer, b""))):
+        raw = lead + head_of(LIMIT_BYTES - len(lead) + above) + b"hi"
+        got = told(*[raw[at : at + step] for at in range(0, len(raw), step)])
+        assert (got.fault, got.body) == outcome
+
+
+def test_a_long_body_in_one_read_with_its_head_is_none_of_it() -> None:
+    body = bytes(3 * LIMIT_BYTES)
+    got = told(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert (got.fault, got.body, got.reusable) == (None, body, True)
+
+
 @pytest.mark.parametrize(
     ("raw", "answered"),
     [
