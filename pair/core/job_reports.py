@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-from pair.core.jobs import Call, Job
+from pair.core.jobs import CLOCK_STEP_S, Call, Job
 from pair.core.names import NodeId, Outcome
 from pair.core.waves import Lane, alone_s, makespan_bound_s, makespan_floor_s, wave_count
 
@@ -77,10 +77,10 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
     ]
     shares = _shares(job, answered)
     end = now if job.running or job.last_closed_at is None else job.last_closed_at
-    makespan_s = end - job.opened_at - job.idle_s
+    makespan_s = max(CLOCK_STEP_S, end - job.opened_at - job.idle_s)
     times = [c.service_s for c in answered if c.service_s is not None]
     slots = sum(share.slots for share in shares)
-    if not times or min(times) <= 0 or makespan_s <= 0 or slots == 0:
+    if not times:
         note = "no call has been answered yet" if job.running else "no call was answered"
         return JobReport(
             makespan_s, None, None, None, None, None, None, None, None, None, None, shares, note
@@ -260,5 +260,6 @@ def _measured(job: Job, baseline: Job) -> _Alone | str:
     else:
         (node,) = nodes
         alone_s = baseline.last_closed_at - baseline.opened_at - baseline.idle_s
+        alone_s = max(CLOCK_STEP_S, alone_s)
         return _Alone("measured", node, alone_s)
     return f"the baseline job {baseline.id} {flaw}, so the baseline is predicted"

@@ -20,6 +20,11 @@ from pair.core.ticket import Ticket
 ALONE = "/alone"
 """A job `NAME/alone` is the measured baseline of the job `NAME`: the same calls on one node."""
 
+CLOCK_STEP_S = 0.001
+"""The shortest time (s) that a call is said to have taken. A coarse clock may show none at all, or
+an answer from a cache hardly any, and speeds are quotients of such times.
+"""
+
 
 @dataclass(slots=True, eq=False)
 class Call:
@@ -45,10 +50,10 @@ class Call:
 
     @property
     def service_s(self) -> float | None:
-        """Last lease granted to settled, None until both are known."""
+        """Last lease granted to settled, None until both are known; never 0."""
         if self.granted_at is None or self.closed_at is None:
             return None
-        return self.closed_at - self.granted_at
+        return max(CLOCK_STEP_S, self.closed_at - self.granted_at)
 
 
 @dataclass(slots=True, eq=False)

@@ -161,6 +161,15 @@ def test_nobody_answered() -> None:
     assert report.note == "no call was answered"
 
 
+def test_a_call_that_took_no_time_by_the_clock_counts_like_any() -> None:
+    report = job_report(a_job([*CLASSIC, ("c", 2, 2)], {"a": 1, "b": 1, "c": 1}), None, 9.0)
+    assert (report.waves, report.makespan_s) == (2, 4.0)
+    assert report.achieved is not None
+    assert "no call" not in report.note
+    at_once = job_report(a_job([("a", 0, 0), ("b", 0, 0)], {"a": 1, "b": 1}), None, 9.0)
+    assert figures(at_once) == (1, 2.0, 2.0, 1.0, "predicted")
+
+
 def test_a_job_that_runs_has_a_limit_but_nothing_achieved_yet() -> None:
     job = a_job(CLASSIC[:3], {"a": 1, "b": 1, "c": 1})
     job.open_calls, job.calls_total, job.width = 2, 5, 5
