@@ -17,8 +17,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN_LIMIT_S = 60.0
 
 
-async def run(built: House, *command: str) -> str:
+async def run(*command: str) -> str:
     """Run an example in a process of its own and return what it printed."""
+    code, printed, complained = await end_of(*command)
+    assert code == 0, complained
+    return printed
+
+
+async def end_of(*command: str) -> tuple[int | None, str, str]:
+    """Run an example in a process of its own: its exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -28,8 +35,12 @@ async def run(built: House, *command: str) -> str:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert process.returncode == 0, complained.decode()
-    return printed.decode()
+    return process.returncode, printed.decode(), complained.decode()
+
+
+def last_job(printed: str) -> str:
+    """The job that the last line points to."""
+    return printed.splitlines()[-1].rpartition("pair jobs ")[2]
 
 
 async def job(built: House, name: str) -> Any:
@@ -41,8 +52,12 @@ async def job(built: House, name: str) -> Any:
 async def test_fan_out_spreads_five_sub_agents_over_the_house() -> None:
     async with house(FAST, FAST, FAST) as built:
         url = f"{built.base_url}/v1"
-        printed = await run(built, sys.executable, str(EXAMPLES / "fan_out.py"), "--base-url", url)
-        shown = await job(built, "fan-out")
+        script = str(EXAMPLES / "fan_out.py")
+        printed = await run(sys.executable, script, "--base-url", url)
+        again = await run(sys.executable, script, "--base-url", url)
+        shown = await job(built, last_job(printed))
+    assert last_job(printed).startswith("fan-out-")
+    assert last_job(printed) != last_job(again), "two runs are two jobs"
     assert "5 calls in" in printed
     assert all(f"node-{number}" in printed for number in range(3))
     assert (shown["calls_total"], shown["answered"]) == (5, 5)
@@ -52,19 +67,39 @@ async def test_an_agent_framework_needs_nothing_but_the_base_url() -> None:
     async with house(FAST, FAST) as built:
         url = f"{built.base_url}/v1"
         script = str(EXAMPLES / "agent_team.py")
-        printed = await run(built, sys.executable, script, "--base-url", url)
-        shown = await job(built, "agent-team")
-    assert [line.split(":")[0] for line in printed.splitlines()] == ["cost", "risk", "speed"]
+        printed = await run(sys.executable, script, "--base-url", url)
+        shown = await job(built, last_job(printed))
+    said = [line.split(":")[0] for line in printed.splitlines()]
+    assert said == ["cost", "risk", "speed", "see"]
     assert (shown["calls_total"], shown["answered"]) == (3, 3)
     assert not any(call["streamed"] for call in shown["calls"])
 
 
 async def test_curl_alone_is_client_enough() -> None:
     async with house(FAST) as built:
-        printed = await run(built, "sh", str(EXAMPLES / "plain_curl.sh"), f"{built.base_url}/v1")
+        printed = await run("sh", str(EXAMPLES / "plain_curl.sh"), f"{built.base_url}/v1")
     assert printed.startswith("HTTP/1.1 200")
     assert "x-pair-node: node-0" in printed
     assert printed.rstrip().endswith("data: [DONE]")
+
+
+async def test_curl_shows_what_pair_says_of_an_error() -> None:
+    async with house(FAST) as built:
+        script = str(EXAMPLES / "plain_curl.sh")
+        code, printed, _ = await end_of("sh", script, f"{built.base_url}/v1", "no-such-model")
+    assert code == 22  # curl's own code for an HTTP error
+    assert "no-such-model" in printed.partition("\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize("name", ["fan_out.py", "agent_team.py", "plain_curl.sh"])
+async def test_a_house_without_a_model_is_one_sentence(name: str) -> None:
+    async with house() as built:
+        url, script = f"{built.base_url}/v1", str(EXAMPLES / name)
+        shell, python = ("sh", script, url), (sys.executable, script, "--base-url", url)
+        code, printed, complained = await end_of(*(shell if name.endswith(".sh") else python))
+    assert (code, printed) == (1, "")
+    assert complained.startswith("no machine of the house has a model yet")
+    assert len(complained.splitlines()) == 1
 
 
 def test_every_example_is_run_here() -> None:
