@@ -38,6 +38,8 @@ tens of models each has 30."""
 def proxy_url(settings: Settings, given: str | None) -> str:
     """The base URL to ask: the given one, else where these settings let a proxy listen.
 
+    What tools are given, which ends in /v1, is understood too.
+
     Raises:
         UsageFault: the given one is no URL.
         SettingsError: these settings name no address that a URL can be made of.
@@ -45,7 +47,7 @@ def proxy_url(settings: Settings, given: str | None) -> str:
     if given is not None:
         if not is_base_url(given, ("http", "https")):
             raise UsageFault(f"--proxy takes a URL such as http://127.0.0.1:7247, not {given!r}")
-        return given.rstrip("/")
+        return given.rstrip("/").removesuffix("/v1").rstrip("/")
     for text in settings.proxy.listen:
         address = parse_address(text)
         if isinstance(address, TcpAddress):

@@ -21,6 +21,8 @@ from tests.terminal.samples import call, job, node, snapshot
         ("[::]:9000", None, "http://[::1]:9000"),
         ("attic.local:9000", None, "http://attic.local:9000"),
         ("127.0.0.1:7247", "http://attic:1/", "http://attic:1"),
+        ("127.0.0.1:7247", "http://attic:1/v1", "http://attic:1"),
+        ("127.0.0.1:7247", "http://attic:1/house/v1/", "http://attic:1/house"),
     ],
 )
 def test_the_proxy_is_where_the_settings_let_it_listen(
