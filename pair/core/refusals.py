@@ -12,6 +12,7 @@ from pair.core.events import Failure, FailureKind
 from pair.core.fleet import Fleet
 from pair.core.membership import Membership, Node
 from pair.core.names import ModelName, Phase
+from pair.core.reports import ReplicaState
 from pair.core.ticket import Ticket
 
 NAMES_SHOWN = 20
@@ -20,12 +21,23 @@ readable.
 """
 
 
-def listed(names: Iterable[str]) -> str:
+_ENGINE_TROUBLES = {
+    ReplicaState.READY: None,
+    ReplicaState.LOADING: "its engine is still loading the model",
+    ReplicaState.NEEDS_KEY: "its engine wants an API key, which pair cannot give yet",
+    ReplicaState.DOWN: "its engine does not answer",
+}
+"""Why a node that answers cannot serve, None where that is not its engine's doing; of several
+engines, the one that is nearest to serving first.
+"""
+
+
+def listed(names: Iterable[str], *, between: str = ", ") -> str:
     """Names in a sentence, sorted; "none" without any."""
     every = sorted(names)
     if not every:
         return "none"
-    shown = ", ".join(every[:NAMES_SHOWN])
+    shown = between.join(every[:NAMES_SHOWN])
     more = len(every) - NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
@@ -42,15 +54,30 @@ def unknown_model(fleet: Fleet, model: ModelName) -> str:
 
 
 def no_node(membership: Membership, fleet: Fleet, model: ModelName | None) -> str:
-    """Nobody is there who could answer: says who was, and when each last answered."""
+    """Nobody is there who could answer: says of each node concerned what keeps it from that."""
     nodes = membership.nodes
     if not nodes:
         return "No node has been found."
     holders = {replica.id.node for replica in fleet.holders(model)}
     concerned = [node for node in nodes.values() if not holders or node.id in holders]
-    states = listed(f"{node.name} is {node.phase} ({node.reason})" for node in concerned)
+    obstacles = listed((_obstacle(node, model) for node in concerned), between="; ")
     what = "answer" if model is None else f"serve the model {model!r}"
-    return f"No node could {what} now: {states}."
+    return f"No node could {what} now: {obstacles}."
+
+
+def _obstacle(node: Node, model: ModelName | None) -> str:
+    """A clause on what keeps a node from serving the model, None for any: the node's phase, or its
+    engines where the node itself is ready.
+    """
+    if node.phase is not Phase.READY:
+        return f"{node.name} is {node.phase} ({node.reason})"
+    held = [replica for replica in node.replicas.values() if replica.listed]
+    states = {replica.report.state for replica in held if model is None or model in replica.names}
+    trouble = next((words for state, words in _ENGINE_TROUBLES.items() if state in states), None)
+    if trouble is None and not held and node.warnings:
+        # An engine that never told its models has nothing but a complaint.
+        trouble = node.warnings[0].removesuffix(".")
+    return f"{node.name} is ready ({node.reason})" if trouble is None else f"{node.name}: {trouble}"
 
 
 def unknown_node(membership: Membership, pin: str, model: ModelName | None) -> str:

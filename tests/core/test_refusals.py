@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pair.core import refusals
 from pair.core.events import NodeSighted
 from pair.core.fleet import Fleet
 from pair.core.membership import Membership
 from pair.core.names import ModelName, NodeId, Phase
+from pair.core.reports import NodeReport, ReplicaState
 from tests.core.house import replica, report
 from tests.core.limits import limits
 
@@ -57,6 +60,42 @@ def test_nobody_there_says_who_is_concerned() -> None:
     everyone = refusals.no_node(table, fleet, None)
     assert everyone.startswith("No node could answer now: box is lost")
     assert "pi is lost" in everyone
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (ReplicaState.NEEDS_KEY, "its engine wants an API key, which pair cannot give yet"),
+        (ReplicaState.LOADING, "its engine is still loading the model"),
+        (ReplicaState.DOWN, "its engine does not answer"),
+    ],
+)
+def test_of_a_node_that_answers_the_engine_s_trouble_is_said(
+    state: ReplicaState, words: str
+) -> None:
+    table = a_table("attic", "pi")
+    fleet = Fleet(table.nodes)
+    attic, pi = table.nodes.values()
+    said = report("id0", replica("m", state=state), replica("other"), name="attic")
+    for one in table.report(attic, said, 1.0):
+        fleet.index(one)
+    for one in table.report(pi, report("id1", replica("m"), name="pi"), 1.0):
+        fleet.index(one)
+    pi.enter(Phase.LOST, "missed 3 probes: no route", 1.0)
+    assert refusals.no_node(table, fleet, ModelName("m")) == (
+        f"No node could serve the model 'm' now: attic: {words};"
+        " pi is lost (missed 3 probes: no route)."
+    )
+
+
+def test_an_engine_that_never_told_its_models_has_its_complaint_said() -> None:
+    table = Membership(limits())
+    node = table.sight(NodeSighted(NodeId("id0"), "attic", ("http://x",)), 0.0)
+    said = NodeReport(NodeId("id0"), "attic", warnings=("vllm:8000: wants an API key",))
+    table.report(node, said, 0.0)
+    assert refusals.no_node(table, Fleet(table.nodes), None) == (
+        "No node could answer now: attic: vllm:8000: wants an API key."
+    )
 
 
 def test_no_model_in_the_house() -> None:
