@@ -177,9 +177,9 @@ class Membership:
             lost = node.misses >= self._limits.misses_until_lost or node.withdrawn
             suspect = True
         if lost:
-            node.enter(Phase.LOST, f"missed {node.misses} probes: {event.detail}", now)
+            node.enter(Phase.LOST, _missed_words(node, event), now)
         elif suspect and node.phase is not Phase.LOST:
-            node.enter(Phase.SUSPECT, f"missed a probe: {event.detail}", now)
+            node.enter(Phase.SUSPECT, _missed_words(node, event), now)
 
     def probe_interval_s(self, node: Node) -> float:
         """How long until the next probe; a suspect is asked sooner, to know one way or the
@@ -212,6 +212,11 @@ class Membership:
             return node
         same = [n for n in self.nodes.values() if n.name == pin]
         return same[0] if len(same) == 1 else None
+
+
+def _missed_words(node: Node, event: ProbeMissed) -> str:
+    count = "a probe" if node.misses == 1 else f"{node.misses} probes"
+    return f"missed {count}: {event.detail}"
 
 
 def _phase_by_report(node: Node, report: NodeReport) -> tuple[Phase, str]:

@@ -135,5 +135,8 @@ def _words(fault: Exception) -> str:
     """
     if isinstance(fault, aiohttp.ClientConnectorError):
         number = fault.os_error.errno
-        return os.strerror(number) if number and number > 0 else str(fault.os_error)
+        if number and number > 0:
+            return os.strerror(number)
+        # The resolver's numbers are not the system's, and say nothing to people.
+        return fault.os_error.strerror or str(fault.os_error)
     return str(fault).partition("\n")[0] or type(fault).__name__

@@ -148,7 +148,7 @@ def test_silence_makes_foreign_work_unknown(table: Membership, node: Node) -> No
 def test_after_a_goodbye_the_first_missed_probe_decides(table: Membership, node: Node) -> None:
     node.withdrawn = True
     table.miss(node, missed(connected=True), 1.0, in_use=False)
-    assert node.phase is Phase.LOST
+    assert (node.phase, node.reason) == (Phase.LOST, "missed a probe: no route")
     assert table.forgettable(node, 1.0)
 
 

@@ -88,8 +88,9 @@ async def test_nobody_listens() -> None:
 
 async def test_a_name_that_is_none() -> None:
     async with session() as asking:
-        with pytest.raises(UnreachableNode):
+        with pytest.raises(UnreachableNode) as raised:
             await ask(asking, "http://name.invalid:1/", 5.0)
+        assert "rrno" not in str(raised.value), "words only"
         with pytest.raises(UnreachableNode):
             await ask(asking, "http://[fe80::1", 5.0)
 
