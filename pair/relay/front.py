@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import socket
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,7 +45,8 @@ class Front:
         self._limits = limits
         self._frontage = Frontage(serve, limits)
         self._listening: list[asyncio.Server] = []
-        self._paths: list[Path] = []
+        # With what was made there: whoever came later may have put something else in its place.
+        self._made: list[tuple[str, tuple[int, int] | None]] = []
 
     @property
     def connections(self) -> int:
@@ -92,7 +95,7 @@ class Front:
             raise UnusableAddress(f"cannot listen on {where}: {why}") from error
         self._listening.append(listening)
         if isinstance(where, UnixAddress):
-            self._paths.append(Path(where.path))
+            self._made.append((where.path, _identity(where.path)))
             return where.path
         return str(TcpAddress(where.name, listening.sockets[0].getsockname()[1]))
 
@@ -108,6 +111,9 @@ class Front:
     async def _listen(self, where: Address) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         if isinstance(where, UnixAddress):
+            # The loop takes any socket there for a stale one and removes it.
+            if _somebody_listens(where.path):
+                raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
             return await loop.create_unix_server(self._connection, where.path, backlog=BACKLOG)
         return await loop.create_server(
             self._connection, where.name, where.port, backlog=BACKLOG, reuse_address=True
@@ -118,12 +124,15 @@ class Front:
 
     def _stop_accepting(self) -> None:
         self._frontage.draining = True
+        # While they are open: who comes now finds somebody or nothing, and no number of an inode
+        # is given out again.
+        for path, made in self._made:
+            if _identity(path) == made:
+                Path(path).unlink(missing_ok=True)
+        self._made.clear()
         for listening in self._listening:
             listening.close()
         self._listening.clear()
-        for path in self._paths:
-            path.unlink(missing_ok=True)
-        self._paths.clear()
 
     def _stop_connections(self) -> None:
         for connection in tuple(self._frontage.connections):
@@ -140,3 +149,26 @@ class Front:
         except TimeoutError:
             return False
         return True
+
+
+def _somebody_listens(path: str) -> bool:
+    """Whether a connection is taken there; raises `OSError` when that cannot be found out."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except BlockingIOError:
+            # Its queue of connections is full.
+            return True
+    return True
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Tells what is there now from what was or will be there; None if nothing is."""
+    try:
+        found = Path(path).lstat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -46,6 +47,46 @@ async def test_it_listens_on_a_unix_socket(tmp_path: Path) -> None:
         async with client(path) as wire:
             await wire.send(GET)
             assert (await wire.answer()).body == b"hello local\n"
+    assert names_in(tmp_path) == []
+
+
+async def test_a_unix_socket_is_not_taken_from_whoever_listens_there(tmp_path: Path) -> None:
+    path = str(tmp_path / "pair.sock")
+    async with Front(hello, FRONT_LIMITS) as front:
+        await front.open(path)
+        async with Front(hello, FRONT_LIMITS) as other:
+            with pytest.raises(UnusableAddress, match=rf"^cannot listen on {path}: it is in use$"):
+                await other.open(path)
+        async with client(path) as wire:
+            await wire.send(GET)
+            assert (await wire.answer()).status == 200
+
+
+async def test_a_stale_unix_socket_is_replaced_and_any_other_file_is_not(tmp_path: Path) -> None:
+    stale, plain = tmp_path / "stale.sock", tmp_path / "plain"
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(stale))
+    plain.write_text("kept")
+    async with Front(hello, FRONT_LIMITS) as front:
+        await front.open(str(stale))
+        async with client(str(stale)) as wire:
+            await wire.send(GET)
+            assert (await wire.answer()).status == 200
+        with pytest.raises(UnusableAddress, match=rf"^cannot listen on {plain}: it is in use$"):
+            await front.open(str(plain))
+    assert names_in(tmp_path) == ["plain"]
+
+
+async def test_only_ones_own_unix_socket_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "pair.sock"
+    async with Front(hello, FRONT_LIMITS) as later:
+        async with Front(hello, FRONT_LIMITS) as front:
+            await front.open(str(path))
+            path.unlink()
+            await later.open(str(path))
+        async with client(str(path)) as wire:
+            await wire.send(GET)
+            assert (await wire.answer()).status == 200
     assert names_in(tmp_path) == []
 
 
