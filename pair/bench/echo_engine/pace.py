@@ -86,8 +86,7 @@ class Pace:
         if self.work_s() + _ROUNDING_S >= work_s:
             return
         reached = asyncio.get_running_loop().create_future()
-        # An alarm rings once and is cancelled with its waiter, so the future is never done twice.
-        alarm = self.when(work_s, partial(reached.set_result, None))
+        alarm = self.when(work_s, partial(_settle, reached))
         try:
             await reached
         finally:
@@ -113,3 +112,9 @@ class Pace:
             return
         alarm.cancel()
         alarm.callback()
+
+
+def _settle(reached: asyncio.Future[None]) -> None:
+    # A waiter that is cancelled takes its alarm back only when it runs next, which may be later.
+    if not reached.done():
+        reached.set_result(None)

@@ -87,6 +87,25 @@ async def test_a_cancelled_waiter_leaves_no_alarm_behind() -> None:
     assert waiting.cancelled()
 
 
+async def test_an_alarm_that_rings_for_a_waiter_cancelled_just_before_is_quiet() -> None:
+    pace = Pace(slowdown_per_busy_slot=0.0)
+    wrong: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+    due_s = pace.work_s() + 0.01
+
+    def hang_up() -> None:
+        waiting.cancel()
+
+    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as group:
+        waiting = group.create_task(pace.until(due_s + 0.001))
+        pace.when(due_s, hang_up)
+        await asyncio.sleep(0)
+        while pace.work_s() < due_s + 0.002:
+            pass  # both are overdue when the loop looks again, and ring in one turn of it
+    assert waiting.cancelled()
+    assert wrong == []
+
+
 async def test_sleeping_until_the_past_returns_at_once() -> None:
     began_s = time.monotonic()
     await sleep_until(began_s - 1.0)
