@@ -14,6 +14,11 @@ from pair.relay.sweep import Sweep
 from pair.relay.upstream_answer import UpstreamAnswer
 from pair.relay.upstream_connection import UpstreamConnection
 
+# How long a request can be on its way to a connection that was being closed over there: the end
+# shows after one round trip, milliseconds at home and not much more than a tenth of a second over
+# a Wi-Fi that saves power. What ends later may be an engine that worked on the request and died.
+CLOSING_RACE_S = 0.25
+
 
 class UpstreamPool:
     """Knows one address (`pair/relay/addresses.py` has the notation).
@@ -80,11 +85,10 @@ class UpstreamPool:
     def _was_closed_for_idleness(self, lost: LostUpstream, asked_at: float) -> bool:
         """Whether an idle connection was closed over there while the request was on its way.
 
-        Later than the limit it was no such race: the engine may have worked on the request, and
-        whether it is asked again is not for us to say.
+        Later it was no such race, and whether that engine is asked again is not for us to say.
         """
         waited_s = asyncio.get_running_loop().time() - asked_at
-        return lost.reused and not lost.answered and waited_s <= self._limits.connect_limit_s
+        return lost.reused and not lost.answered and waited_s <= CLOSING_RACE_S
 
     def close(self) -> None:
         """Close the idle connections, and from now on each one when it is released."""

@@ -11,7 +11,7 @@ from pair.errors import GarbledAnswer, LostUpstream, UnreachableNode
 from pair.relay.exchange import Exchange, plain_answer
 from pair.relay.front import Front
 from pair.relay.upstream_answer import UpstreamAnswer
-from pair.relay.upstream_pool import UpstreamPool
+from pair.relay.upstream_pool import CLOSING_RACE_S, UpstreamPool
 from tests.relay.relays import FRONT_LIMITS, UPSTREAM_LIMITS, upstream_limits
 from tests.relay.wires import Upstream, Wire, answering, eventually, ok, upstream, within
 
@@ -197,9 +197,9 @@ async def test_a_reused_connection_that_dies_late_is_not_retried() -> None:
 
     late = asyncio.Event()
     async with upstream(script) as up:
-        pool = UpstreamPool(up.address, upstream_limits(connect_limit_s=0.05))
+        pool = UpstreamPool(up.address, UPSTREAM_LIMITS)
         (await ask(pool)).release()
-        asyncio.get_running_loop().call_later(0.15, late.set)
+        asyncio.get_running_loop().call_later(CLOSING_RACE_S + 0.05, late.set)
         with pytest.raises(LostUpstream) as caught:
             await within(pool.ask(HEAD, []))
         assert (caught.value.reused, caught.value.answered) == (True, False)
