@@ -40,7 +40,7 @@ async def test_nodes_that_stay_away_are_told(pages: Pages, monkeypatch: pytest.M
 
 
 async def test_a_simulated_fleet_has_nodes_of_its_own() -> None:
-    async with simulated_fleet(2) as fleet:
+    async with simulated_fleet(2, "demo-test") as fleet:
         assert fleet.model == "echo"
         assert len(set(fleet.nodes)) == 2
 
