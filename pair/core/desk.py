@@ -365,13 +365,12 @@ class Desk:
         self.judge_hope(name, now)
 
     def _judge_pin(self, ticket: Ticket, now: float) -> bool:
-        """Find the node that a ticket insists on, by id, else by name; refuse a ticket for which it
-        can't be there any more, or that cannot wait for it. True if the ticket may go on.
-        """
+        """Find the node that a ticket insists on, by id before name; refuse it if that can't be."""
         pin, model = ticket.opened.pin, ticket.opened.model
         if pin is None or ticket.pin is None:
             return True
-        node = self._membership.nodes.get(ticket.pin) or self._membership.named(pin)
+        by_id = self._membership.nodes.get
+        node = by_id(NodeId(pin)) or by_id(ticket.pin) or self._membership.named(pin)
         if node is not None:
             ticket.pin = node.id
             if pin_holds(node, model, self._fleet):
