@@ -372,7 +372,8 @@ class Desk:
         by_id = self._membership.nodes.get
         node = by_id(NodeId(pin)) or by_id(ticket.pin) or self._membership.named(pin)
         if node is not None:
-            ticket.pin = node.id
+            if node.answered_at is not None:  # only then is its name its own word
+                ticket.pin = node.id
             if pin_holds(node, model, self._fleet):
                 return True
         if not ticket.opened.light and self._may_answer_yet(node, now):
