@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("tests.support")
 
 # A random example's time says something of the machine and nothing of the code: no limits on it.
-# In CI the examples are the same each time, so that a change is judged by what it changed; everybody
-# else's runs keep looking for new ones.
+# In CI the examples are the same each time, so that a change is judged by what it changed; all
+# other runs keep looking for new ones.
 settings.register_profile(
     "pair",
     deadline=None,
