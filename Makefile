@@ -63,7 +63,7 @@ docs: $(VENV)/ready-dev.stamp ## write the generated docs anew (docs/cli.md, doc
 	$(BIN)/python -m tools.generated_docs
 
 # Not tests: they judge nothing and take minutes. Their figures are in docs/measurements.
-.PHONY: measure-overhead measure-real-engine measure-simulator
+.PHONY: measure-overhead measure-real-engine measure-simulator measure-waves
 measure-overhead: $(VENV)/ready-dev.stamp ## what the proxy costs beside direct and nginx (needs nginx and wrk)
 	$(BIN)/python -m tests.measurements.overhead $(M)
 
@@ -72,6 +72,9 @@ measure-real-engine: $(VENV)/ready-dev.stamp ## the speed-up on two embedded eng
 
 measure-simulator: $(VENV)/ready-dev.stamp ## how fast the simulator plays large fleets
 	$(BIN)/python -m tests.measurements.simulator $(M)
+
+measure-waves: $(VENV)/ready-dev.stamp ## the speed-up of equal calls on equal echo engines beside the limit
+	$(BIN)/python -m tests.measurements.waves $(M)
 
 .PHONY: clean
 clean: ## remove .venv and all caches
