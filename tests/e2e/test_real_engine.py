@@ -12,11 +12,7 @@ import pytest
 from pair.bench.comparison import Comparison
 from tests.measurements.real_engine import measure
 
-AT_LEAST_OF_DIRECT = 0.88
-"""The aim is 0.95, and docs/measurements/real-engine.md has what was measured. Here nodes, proxy
-and client share the engines' two cores with the test itself, and single rounds scatter by 5%: this
-bound is there to find a proxy that holds engines up, on a machine that may be busy.
-"""
+AT_LEAST_OF_DIRECT = 0.95
 
 
 @pytest.mark.engine
