@@ -12,7 +12,7 @@ import uvloop
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """asyncio's own loop costs the engines, who share the cores, a few percent."""
+    """The loop of asyncio itself costs the engines, who share the cores, a few percent."""
     if "test_real_engine.py" in item.nodeid:
         return {"uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
