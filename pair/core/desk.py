@@ -11,15 +11,16 @@ from collections.abc import Collection
 from pair.core import refusals
 from pair.core.alarms import Alarms
 from pair.core.decisions import Abort, Decision, Dispatch, RefusalKind, Refuse
-from pair.core.eligibility import allowed, has_fresh, pin_holds, ready_for_light
+from pair.core.eligibility import allowed, has_fresh, ready_for_light
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.fleet import Fleet
+from pair.core.hope import Hope, InVain
 from pair.core.jobs import JobLog
 from pair.core.ledger import Lease, Ledger
 from pair.core.limits import Limits
 from pair.core.load import discount_refused
 from pair.core.membership import Membership, Node
-from pair.core.names import ModelName, NodeId, Outcome, Phase, TicketId
+from pair.core.names import ModelName, NodeId, Outcome, TicketId
 from pair.core.replica import Replica
 from pair.core.retrying import RULES
 from pair.core.standing import restore, set_aside
@@ -62,7 +63,7 @@ class Desk:
         self._membership = membership
         self._fleet = fleet
         self._alarms = alarms
-        self._started_at = now
+        self.hope = Hope(limits, membership, fleet, alarms, now=now)
         self._service_s = 1.0
         self._stirred: dict[ModelName, None] = {}
 
@@ -205,7 +206,7 @@ class Desk:
             ticket.waiting_since = None
             self._alarms.cancel(ticket)
             if self.room.line(ticket.name) is None:
-                self._alarms.cancel(("hope", ticket.name))
+                self.hope.forget(ticket.name)
 
     def _refuse(self, ticket: Ticket, kind: RefusalKind, detail: str, now: float) -> None:
         self._leave_room(ticket, now)
@@ -293,7 +294,7 @@ class Desk:
             detail = refusals.attempts_spent(ticket, ticket.last_failure)
             self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
         else:
-            self._refuse_unserved(ticket, ticket.opened.model, now)
+            self._refuse_for(ticket, self.hope.unserved(ticket.opened.model), now)
 
     def _note_fleet(self, ticket: Ticket) -> None:
         """Tell the ticket's job who could serve it: for a pinned call that is one node."""
@@ -307,7 +308,7 @@ class Desk:
         else:
             job.note_fleet(replica for replica in ready if replica.id.node == ticket.pin)
 
-    # Hope: waiting must be able to end
+    # Who waits in vain is told so
 
     def judge_everyone(self, now: float) -> None:
         """After a change of a node: whoever waits for what can no longer come is told so."""
@@ -319,20 +320,16 @@ class Desk:
                 self._stirred[name] = None
 
     def judge_hope(self, name: ModelName, now: float) -> None:
-        """Decide about those who wait for a model that no node could serve now or soon."""
-        if self.room.line(name) is None or self._fleet.any_hope(name):
-            self._alarms.cancel(("hope", name))
-        elif self._fleet.holders(name):
-            # It was here a moment ago: a machine that restarts its engine or wakes up is worth a
-            # short wait.
-            if ("hope", name) not in self._alarms:
-                self._alarms.set(("hope", name), now + self._limits.hopeless_grace_s)
-        elif not self._starting(now) and not self._membership.any_in(Phase.SIGHTED):
-            self._give_up(name, now)
+        """Refuse those who wait for a model that no node could serve now or soon."""
+        if self.room.line(name) is None:
+            self.hope.forget(name)
+        elif not self.hope.of_name(name, now):
+            self.give_up(name, now)
 
-    def hope_due(self, name: ModelName, now: float) -> None:
-        """The grace of a name is over; hope that came meanwhile would have cancelled the alarm."""
-        self._give_up(name, now)
+    def give_up(self, name: ModelName, now: float) -> None:
+        """Refuse everybody who waits for this model."""
+        for ticket in self.room.all(name):
+            self._refuse_for(ticket, self.hope.unserved(name), now)
 
     def start_due(self, now: float) -> None:
         """The grace after the start is over."""
@@ -344,20 +341,6 @@ class Desk:
         detail = refusals.waited_too_long(self._limits.wait_limit_s)
         self._refuse(ticket, RefusalKind.WAITED_TOO_LONG, detail, now)
 
-    def _give_up(self, name: ModelName, now: float) -> None:
-        for ticket in self.room.all(name):
-            self._refuse_unserved(ticket, name, now)
-
-    def _refuse_unserved(self, ticket: Ticket, model: ModelName | None, now: float) -> None:
-        """Nobody can serve it: either no such model exists in the house, or nobody is there."""
-        known = self._fleet.holders(model)
-        if model is not None and not known and self._membership.any_in(Phase.READY):
-            detail = refusals.unknown_model(self._fleet, model)
-            self._refuse(ticket, RefusalKind.UNKNOWN_MODEL, detail, now)
-        else:
-            detail = refusals.no_node(self._membership, self._fleet, model)
-            self._refuse(ticket, RefusalKind.NO_NODE, detail, now)
-
     def _judge(self, name: ModelName, now: float) -> None:
         line = self.room.line(name)
         for ticket in [] if line is None else list(line.few):
@@ -365,36 +348,11 @@ class Desk:
         self.judge_hope(name, now)
 
     def _judge_pin(self, ticket: Ticket, now: float) -> bool:
-        """Find the node that a ticket insists on, by id before name; refuse it if that can't be."""
-        pin, model = ticket.opened.pin, ticket.opened.model
-        if pin is None or ticket.pin is None:
-            return True
-        by_id = self._membership.nodes.get
-        node = by_id(NodeId(pin)) or by_id(ticket.pin) or self._membership.named(pin)
-        if node is not None:
-            if node.answered_at is not None:  # only then is its name its own word
-                ticket.pin = node.id
-            if pin_holds(node, model, self._fleet):
-                return True
-        if not ticket.opened.light and self._may_answer_yet(node, now):
-            return True
-        detail = refusals.unknown_node(self._membership, pin, model)
-        self._refuse(ticket, RefusalKind.UNKNOWN_NODE, detail, now)
-        return False
+        """Refuse a ticket whose pin cannot hold; whether it may go on."""
+        in_vain = self.hope.of_pin(ticket, now)
+        if in_vain is not None:
+            self._refuse_for(ticket, in_vain, now)
+        return in_vain is None
 
-    def _may_answer_yet(self, node: Node | None, now: float) -> bool:
-        """Whether a node that has never answered, or is not known at all (None), is worth a wait:
-        just after the start, and while it, or an unknown one that may be it, is being asked.
-        """
-        if node is not None and node.answered_at is not None:
-            return False
-        if node is None:
-            return self._starting(now) or self._membership.any_in(Phase.SIGHTED)
-        return self._starting(now) or node.phase is Phase.SIGHTED
-
-    def _starting(self, now: float) -> bool:
-        """Whether the grace after the start still runs; then all are judged anew at its end."""
-        ends_at = self._started_at + self._limits.start_grace_s
-        if now < ends_at:
-            self._alarms.set(("start",), ends_at)
-        return now < ends_at
+    def _refuse_for(self, ticket: Ticket, in_vain: InVain, now: float) -> None:
+        self._refuse(ticket, in_vain.kind, in_vain.detail, now)
