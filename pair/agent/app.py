@@ -19,7 +19,7 @@ from pair.errors import NodeFault, RequestFault
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
-from pair.wire.dialects import dialect_of, split_target
+from pair.wire.dialects import dialect_of, plain_target, split_target
 from pair.wire.errors import (
     MODEL_NOT_FOUND,
     NODE_BUSY,
@@ -187,7 +187,7 @@ class App:
             authority=engine.pool.authority,
             body_length=sum(map(len, pieces)),
             add=self._mark,
-            target=engine.path + exchange.head.target if engine.path else None,
+            target=engine.path + plain_target(exchange.head.target),
         )
         try:
             upstream, head = await engine.pool.ask(request, pieces)

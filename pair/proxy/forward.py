@@ -22,7 +22,7 @@ from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
-from pair.wire.dialects import kinds_for
+from pair.wire.dialects import kinds_for, plain_target
 from pair.wire.errors import error_event, refusal_answer
 from pair.wire.headers import (
     REQUEST_ID,
@@ -140,7 +140,7 @@ class Forward:
             authority=link.pool.authority,
             body_length=sum(map(len, self._body)),
             add=choice_headers(replica.engine, model) if tell else (),
-            target=link.path + head.target if link.path else None,
+            target=link.path + plain_target(head.target),
         )
 
     def _answer_headers(self, dispatch: Dispatch, node_name: str) -> tuple[Header, ...]:

@@ -77,12 +77,34 @@ _MODEL_PATHS = ("/v1/models/", "/api/v0/models/", "/api/v1/models/")
 
 
 def split_target(target: bytes) -> tuple[str, str]:
-    """Path (still percent-encoded) and query of a request target, the absolute form included."""
+    """Path (still percent-encoded) and query of a request target, the absolute form included; the
+    path is that of `plain_target`.
+    """
     text = target.decode("latin-1")
     if not text.startswith("/") and "://" in text:
         text = "/" + text.split("://", 1)[1].partition("/")[2]
     path, _, query = text.partition("?")
-    return path, query
+    return _plain_path(path), query
+
+
+def plain_target(target: bytes) -> bytes:
+    """What a wrong base URL meant: `//v1/models`, `/v1/v1/models` and `/v1/models/` are one path.
+
+    Engines answer all but the plain one with a 404 or a redirection, which turns a POST into a
+    GET. A target that is plain already comes back as it is; percent-encoding and query always do.
+    """
+    path, mark, query = target.decode("latin-1").partition("?")
+    plain = _plain_path(path)
+    return target if plain is path else f"{plain}{mark}{query}".encode("latin-1")
+
+
+def _plain_path(path: str) -> str:
+    if "//" not in path and not path.endswith("/") and not path.startswith("/v1/v1"):
+        return path
+    names = [name for name in path.split("/") if name]
+    while names[:2] == ["v1", "v1"]:
+        del names[0]
+    return "/" + "/".join(names)
 
 
 def dialect_of(path: str) -> Dialect:

@@ -11,6 +11,7 @@ from pair.wire.dialects import (
     kinds_for,
     model_in_path,
     model_in_query,
+    plain_target,
     split_target,
 )
 
@@ -28,6 +29,30 @@ from pair.wire.dialects import (
 )
 def test_a_target_splits_into_path_and_query(target: bytes, path: str, query: str) -> None:
     assert split_target(target) == (path, query)
+
+
+@pytest.mark.parametrize(
+    ("target", "plain"),
+    [
+        (b"//v1/models", b"/v1/models"),
+        (b"/v1//chat///completions", b"/v1/chat/completions"),
+        (b"/v1/v1/models?x=//&y=/", b"/v1/models?x=//&y=/"),
+        (b"//v1/v1//v1/chat/completions/", b"/v1/chat/completions"),
+        (b"/v1/v10/x", b"/v1/v10/x"),
+        (b"/v1/models/a%2F%2fb/", b"/v1/models/a%2F%2fb"),
+        (b"//", b"/"),
+        (b"/", b"/"),
+        (b"*", b"*"),
+    ],
+)
+def test_what_a_wrong_base_url_meant(target: bytes, plain: bytes) -> None:
+    assert plain_target(target) == plain
+    assert split_target(target) == split_target(plain)
+
+
+@pytest.mark.parametrize("target", [b"/v1/models", b"/v1/x%20y?a=%2F&b=+", b"/api/chat?/"])
+def test_a_plain_target_comes_back_as_it_is(target: bytes) -> None:
+    assert plain_target(target) is target
 
 
 @pytest.mark.parametrize(
