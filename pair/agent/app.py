@@ -73,7 +73,7 @@ class App:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request; what is raised beyond this is our own mistake."""
         path, _ = split_target(exchange.head.target)
-        if path.startswith("/pair/"):
+        if path == "/pair" or path.startswith("/pair/"):
             self._answer_own_page(exchange, path)
             return
         visit = Visit(exchange, path)
