@@ -144,6 +144,12 @@ class RetrySettings:
         "How long a replica that said it is full gets nothing; short, for full is not broken.",
         least=0.01,
     )
+    left_grace_s: float = knob(
+        5.0,
+        "s",
+        "A call that its client left unanswered keeps its slot for this long on an engine that "
+        "reads prompts to their end and cannot tell (Ollama, LM Studio): half an agent's prompt.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +181,13 @@ class RelaySettings:
     )
     idle_client_s: float = knob(
         75.0, "s", "An idle client connection is closed after this.", least=0.1
+    )
+    upload_limit_s: float = knob(
+        120.0,
+        "s",
+        "A request body that is not whole after this is refused if others wait for its room among "
+        "the buffered ones.",
+        least=0.1,
     )
     idle_upstream_s: float = knob(
         4.0, "s", "An idle engine connection is dropped after this; llama-server closes after 5 s."
@@ -286,6 +299,7 @@ class Settings:
             pause_s=self.retry.pause_s,
             pause_limit_s=self.retry.pause_limit_s,
             busy_pause_s=self.retry.busy_pause_s,
+            left_grace_s=self.retry.left_grace_s,
             job_gap_s=self.jobs.gap_s,
             jobs_limit=self.jobs.jobs_limit,
             calls_limit=self.jobs.calls_limit,
@@ -297,6 +311,7 @@ class Settings:
             head_limit_bytes=self.relay.head_limit_bytes,
             head_limit_s=self.relay.head_limit_s,
             idle_client_s=self.relay.idle_client_s,
+            upload_limit_s=self.relay.upload_limit_s,
             connections_limit=self.relay.connections_limit,
             write_limit_s=self.relay.write_limit_s,
             buffered_limit_bytes=self.proxy.buffered_limit_bytes,

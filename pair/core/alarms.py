@@ -31,6 +31,11 @@ class Alarms:
             self._heap = [(when, number, what) for what, (when, number) in self._at.items()]
             heapq.heapify(self._heap)
 
+    def bring_forward(self, key: Hashable, at: float) -> None:
+        """Ring for `key` at `at`, unless it rings sooner anyhow."""
+        if key not in self._at or at < self._at[key][0]:
+            self.set(key, at)
+
     def __contains__(self, key: Hashable) -> bool:
         return key in self._at
 

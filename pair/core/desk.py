@@ -18,12 +18,12 @@ from pair.core.hope import Hope, InVain
 from pair.core.jobs import JobLog
 from pair.core.ledger import Lease, Ledger
 from pair.core.limits import Limits
-from pair.core.load import discount_refused
+from pair.core.load import discount_refused, forget_calls
 from pair.core.membership import Membership, Node
 from pair.core.names import ModelName, NodeId, Outcome, TicketId
 from pair.core.replica import Replica
 from pair.core.retrying import RULES
-from pair.core.standing import restore, set_aside
+from pair.core.standing import opens_at, prove, restore, set_aside
 from pair.core.strategies import Strategy
 from pair.core.ticket import Ticket
 from pair.core.waiting_room import Line, WaitingRoom
@@ -107,6 +107,10 @@ class Desk:
         if not ticket.committed:
             ticket.committed = True
             self.jobs.first_byte(ticket.id, now)
+            replica = ticket.lease.replica
+            if replica.unproven and not ticket.lease.light:
+                prove(replica)
+                self.refresh(replica, now)
 
     def attempt_failed(self, event: AttemptFailed, now: float) -> Node | None:
         """Settle the lease and decide what follows; returns the node, to be looked at, if it is
@@ -119,38 +123,49 @@ class Desk:
         replica.failed += 1
         node = self._membership.nodes.get(replica.id.node)
         if node is not None:
-            until = set_aside(replica, node, event.failure, self._limits, now)
-            if until is not None:
-                self._alarms.set(replica, until)
-        self._settle(ticket, ticket.lease, now)
+            granted_at = ticket.lease.granted_at
+            set_aside(replica, node, event.failure, self._limits, now, granted_at=granted_at)
+        self._settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
         if event.failure.kind is FailureKind.BUSY:
             discount_refused(replica)
         self._try_again(ticket, replica.id.node, event.failure, now)
         return node
 
-    def close(self, event: Closed, now: float) -> None:
-        """Free whatever the ticket holds and forget it."""
+    def close(self, event: Closed, now: float) -> Node | None:
+        """Free whatever the ticket holds and forget it; returns the node whose engine may still
+        compute for it and will tell, if there is one.
+        """
         ticket = self._ticket(event.ticket)
-        lease = ticket.lease
-        if lease is not None and event.outcome is Outcome.ANSWERED:
-            lease.replica.served += 1
-            if not lease.light:
-                restore(lease.replica)
-                self._service_s += _SERVICE_WEIGHT * (now - lease.granted_at - self._service_s)
+        lease, node = ticket.lease, None
         if lease is not None:
-            self._settle(ticket, lease, now)
+            answered = event.outcome is Outcome.ANSWERED
+            if answered:
+                self._served(lease, now)
+            if self._settle(ticket, lease, now, left=not answered) and lease.replica.report.counts:
+                node = self._membership.nodes.get(lease.replica.id.node)
         self._leave_room(ticket, now)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1
         self.jobs.close(ticket, event.outcome, event.usage, event.detail, now)
+        return node
+
+    def _served(self, lease: Lease, now: float) -> None:
+        lease.replica.served += 1
+        if not lease.light:
+            restore(lease.replica)
+            self._service_s += _SERVICE_WEIGHT * (now - lease.granted_at - self._service_s)
 
     def lose(self, node: Node, now: float) -> None:
-        """Settle every lease on a lost node and move or end its ticket, once (I6)."""
+        """Settle every lease on a lost node and move or end its ticket, once (I6); nothing drains
+        there either.
+        """
         for lease in self.ledger.on_node(node.id):
             ticket = self.tickets[lease.ticket]
             self._settle(ticket, lease, now)
             self.out.append(Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}"))
             self._try_again(ticket, node.id, refusals.node_lost(node), now)
+        for replica in node.replicas.values():
+            forget_calls(replica)
 
     def _try_again(self, ticket: Ticket, node: NodeId, failure: Failure, now: float) -> None:
         """Send a ticket whose lease is settled back to the head of its line, or end it, as the
@@ -186,10 +201,17 @@ class Desk:
             raise BookkeepingError(f"I1: ticket {ticket_id} is not open")
         return ticket
 
-    def _settle(self, ticket: Ticket, lease: Lease, now: float) -> None:
-        self.ledger.settle(lease.id)
+    def _settle(self, ticket: Ticket, lease: Lease, now: float, *, left: bool = False) -> bool:
+        """Free the slot, or let it drain if we have `left` the call and the engine may still
+        compute; whether that is so. One that cannot tell stops at its next token, so only a call
+        that had none yet drains there.
+        """
+        counts = lease.replica.report.counts
+        drains = left and not lease.light and (counts or not ticket.committed)
+        self.ledger.settle(lease.id, left_at=now if drains else None)
         ticket.lease = None
         self.refresh(lease.replica, now)
+        return drains
 
     def _wait(self, ticket: Ticket, now: float) -> None:
         ticket.waiting_since = now
@@ -245,6 +267,9 @@ class Desk:
         """A count, a state or a phase of this replica changed: those who wait for it may be
         served.
         """
+        at = opens_at(replica, self._limits, now)
+        if at is not None:
+            self._alarms.set(replica, at)
         if self._fleet.refresh(replica, now):
             self._stirred.update(dict.fromkeys(self._fleet.names_of(replica)))
 

@@ -68,6 +68,8 @@ class FailureKind(StrEnum):
     """What came back is not HTTP."""
     CUT = "cut"
     """The answer broke off after its first content byte."""
+    STALLED = "stalled"
+    """After its first content byte nothing came for so long that we ended it."""
 
 
 @dataclass(frozen=True, slots=True)

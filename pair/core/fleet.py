@@ -72,7 +72,7 @@ class Fleet:
         if ready != (replica in self._ready):
             self.version += 1
             (self._ready.add if ready else self._ready.discard)(replica)
-        open_now = ready and replica.has_free_slot() and now >= replica.set_aside_until
+        open_now = ready and replica.takes_more(now)
         for name in names:
             if open_now:
                 self._free.setdefault(name, {})[replica] = None

@@ -38,23 +38,28 @@ class Ledger:
         """Reserve a slot now, before anything connects, so that a burst in one tick spreads.
 
         Raises:
-            BookkeepingError: no slot is free (I2).
+            BookkeepingError: no slot is free (I2), or it has its one call on trial already (I12).
         """
         if not light:
             if not replica.has_free_slot():
                 raise BookkeepingError(f"I2: no free slot on {replica.id} for ticket {ticket}")
+            if replica.on_trial:
+                raise BookkeepingError(f"I12: {replica.id} is on trial; ticket {ticket} must wait")
             replica.in_flight += 1
-            replica.peak_in_flight = max(replica.peak_in_flight, replica.in_flight)
+            replica.peak_ours = max(replica.peak_ours, replica.ours)
             self.in_flight += 1
             replica.picked = self._granted + 1
         self._granted += 1
         lease = Lease(LeaseId(self._granted), ticket, replica, now, light)
+        if replica.unproven and not light:
+            replica.trial = lease.id
         self._leases[lease.id] = lease
         self._by_node.setdefault(replica.id.node, {})[lease.id] = lease
         return lease
 
-    def settle(self, lease_id: LeaseId) -> Lease:
-        """Free the slot.
+    def settle(self, lease_id: LeaseId, *, left_at: float | None = None) -> Lease:
+        """Free the slot; or, where the call was left at `left_at` and its engine may still compute,
+        let it drain.
 
         Raises:
             BookkeepingError: this lease is not live: settled before, or never granted (I3).
@@ -70,6 +75,10 @@ class Ledger:
         if not lease.light:
             lease.replica.in_flight -= 1
             self.in_flight -= 1
+            if left_at is not None:
+                lease.replica.draining.add(left_at)
+            if lease.replica.trial == lease_id:
+                lease.replica.trial = None
         return lease
 
     def on_node(self, node: NodeId) -> tuple[Lease, ...]:

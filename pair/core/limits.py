@@ -29,6 +29,7 @@ class Limits:
     pause_s: float
     pause_limit_s: float
     busy_pause_s: float
+    left_grace_s: float
     job_gap_s: float
     jobs_limit: int
     calls_limit: int

@@ -11,8 +11,8 @@ from pair.core.replica import Replica
 from pair.core.reports import ReplicaReport
 
 
-def take_report(replica: Replica, report: ReplicaReport) -> None:
-    """Let the replica believe its node's latest word.
+def take_report(replica: Replica, report: ReplicaReport, *, asked_at: float, now: float) -> None:
+    """Let the replica believe its node's latest word, which was asked for at `asked_at`.
 
     foreign = max(0, running + waiting - ours), with ours = the most that we had there since the
     report before. The peak and not the present count, because a call of ours that ended a moment
@@ -20,18 +20,30 @@ def take_report(replica: Replica, report: ReplicaReport) -> None:
     a whole probe interval, while the opposite mistake costs one refusal. An engine that does not
     count says nothing about foreign work: 0.
     """
+    if report.state is not replica.report.state:
+        replica.state_since = now
     replica.report = report
     replica.listed = True
-    reported = (report.running or 0) + (report.waiting or 0)
-    replica.foreign = max(0, reported - replica.peak_in_flight)
-    replica.peak_in_flight = replica.in_flight
+    replica.foreign = max(0, report.load - replica.peak_ours)
+    if report.counts:
+        replica.draining.seen(report.load - replica.in_flight, asked_at)
+    replica.peak_ours = replica.ours
 
 
 def discount_refused(replica: Replica) -> None:
     """A call of ours was turned away because the node is full: the node never counted it, so it
     must not hide a foreign one in the next report. To be called after its lease is settled.
     """
-    replica.peak_in_flight = max(replica.in_flight, replica.peak_in_flight - 1)
+    replica.peak_ours = max(replica.ours, replica.peak_ours - 1)
+
+
+def forget_calls(replica: Replica) -> None:
+    """Its node is lost, and all of ours with it: should something of it run on when the node comes
+    back, then the node's own count shows it, as foreign work. To be called after its leases are
+    settled.
+    """
+    replica.draining.clear()
+    replica.peak_ours = replica.ours
 
 
 def forget_report(replica: Replica) -> None:

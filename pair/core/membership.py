@@ -8,6 +8,7 @@ says what changed and the scheduler acts on it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from pair.core.events import NodeSighted, ProbeMissed
@@ -20,6 +21,11 @@ from pair.core.reports import NodeReport, ReplicaState
 LATE_S = 1.0
 """A wake this much too late (s) means that this machine slept or stalled, and says nothing about
 the nodes.
+"""
+
+FIRST_LOOK_S = 0.05
+"""From leaving a call to the first question (s) whether its engine is done: time enough for the
+hang-up to get there, and too short for anybody to notice.
 """
 
 
@@ -66,6 +72,20 @@ class Node:
     def addresses(self) -> tuple[str, ...]:
         """Where to try, without doubles."""
         return tuple(dict.fromkeys((*self.found_addresses, *self.fixed_addresses)))
+
+    @property
+    def left_at(self) -> float | None:
+        """When we last left a call on which it may still compute, and of which it will tell; None
+        if there is none.
+        """
+        return max(
+            (
+                replica.draining.newest_at
+                for replica in self.replicas.values()
+                if replica.draining.newest_at is not None and replica.report.counts
+            ),
+            default=None,
+        )
 
     def enter(self, phase: Phase, reason: str, now: float) -> None:
         """Change phase; the time in a phase starts anew only when it really changes."""
@@ -117,6 +137,8 @@ class Membership:
 
     def report(self, node: Node, report: NodeReport, now: float) -> list[Replica]:
         """Take a report; returns the replicas that came, went, or changed their names or slots."""
+        # One that was not asked for may be of any time before.
+        asked_at = -math.inf if node.probe_sent_at is None else node.probe_sent_at
         node.misses = node.unreachable = 0
         node.probe_sent_at = None
         node.answered_at = now
@@ -134,7 +156,7 @@ class Membership:
             listed.add(key)
             replica = node.replicas.get(key)
             if replica is None:
-                replica = Replica(ReplicaId(node.id, said.engine, said.model), node.name, said)
+                replica = Replica(ReplicaId(node.id, said.engine, said.model), node.name, said, now)
                 node.replicas[key] = replica
                 changed.append(replica)
             elif not replica.listed or (replica.report.aliases, replica.report.slots) != (
@@ -143,7 +165,7 @@ class Membership:
             ):
                 changed.append(replica)
             replica.node_name = node.name
-            take_report(replica, said)
+            take_report(replica, said, asked_at=asked_at, now=now)
         for key, replica in list(node.replicas.items()):
             if key not in listed:
                 if replica.listed:
@@ -181,12 +203,16 @@ class Membership:
         elif suspect and node.phase is not Phase.LOST:
             node.enter(Phase.SUSPECT, _missed_words(node, event), now)
 
-    def probe_interval_s(self, node: Node) -> float:
-        """How long until the next probe; a suspect is asked sooner, to know one way or the
-        other.
+    def probe_interval_s(self, node: Node, now: float) -> float:
+        """How long until the next probe; a suspect is asked sooner, to know one way or the other,
+        and so is a node that may be done with a call that we have left: the longer ago, the less
+        often.
         """
         if node.phase is Phase.LOST:
             return self._limits.lost_interval_s
+        left_at = node.left_at
+        if left_at is not None:
+            return min(self._limits.suspect_interval_s, max(FIRST_LOOK_S, now - left_at))
         if node.phase is Phase.SUSPECT or node.misses:
             return self._limits.suspect_interval_s
         return self._limits.probe_interval_s

@@ -7,9 +7,10 @@ between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pair.core.names import ModelName, ReplicaId
+from pair.core.draining import Draining
+from pair.core.names import LeaseId, ModelName, ReplicaId
 from pair.core.reports import ReplicaReport, ReplicaState
 
 
@@ -19,41 +20,55 @@ class Replica:
 
     Attributes:
         report: the node's latest word.
+        state_since: when it last changed between ready, loading and the others.
         listed: whether the latest report still had it; one with leases stays until they are
             settled.
         in_flight: our leases that hold a slot; changed by the ledger only.
+        draining: slots on which it may still compute for calls that we have left.
         foreign: requests there that are not ours (`load.py`), 0 when unknown.
-        peak_in_flight: the most of ours since the last report, for telling ours from foreign.
+        peak_ours: the most of ours since the last report, for telling ours from foreign.
         set_aside_until: gets no ticket before this (clock of `now`), because it failed or said that
             it is full.
-        failures: failed attempts in a row, for the growing pause.
+        failures: mishaps in a row, for the growing pause; `failed_at` is the time of the latest.
+        unproven: it has failed and not answered since, so it gets one call at a time.
+        trial: the lease of that one call, None while there is none.
         picked: the sequence number of its latest lease, for turn-taking; 0 before the first.
     """
 
     id: ReplicaId
     node_name: str
     report: ReplicaReport
+    state_since: float = 0.0
     listed: bool = True
     in_flight: int = 0
+    draining: Draining = field(default_factory=Draining)
     foreign: int = 0
-    peak_in_flight: int = 0
+    peak_ours: int = 0
     set_aside_until: float = 0.0
     set_aside_reason: str = ""
     failures: int = 0
+    failed_at: float = 0.0
+    unproven: bool = False
+    trial: LeaseId | None = None
     picked: int = 0
     served: int = 0
     failed: int = 0
+
+    @property
+    def ours(self) -> int:
+        """Slots that our calls take, those that we have left included."""
+        return self.in_flight + len(self.draining)
 
     @property
     def slots(self) -> int:
         """Requests at a time. A slot in use exists, so a report that shrinks them takes effect as
         leases end (I2).
         """
-        return max(self.report.slots, self.in_flight)
+        return max(self.report.slots, self.ours)
 
     @property
     def load(self) -> int:
-        return self.in_flight + self.foreign
+        return self.ours + self.foreign
 
     @property
     def queue_depth(self) -> int:
@@ -71,3 +86,12 @@ class Replica:
 
     def has_free_slot(self) -> bool:
         return self.load < self.report.slots
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether the one call of a replica that has yet to prove itself is under way."""
+        return self.unproven and self.trial is not None
+
+    def takes_more(self, now: float) -> bool:
+        """Whether it may have another ticket, as far as its own counts and standing go."""
+        return self.has_free_slot() and now >= self.set_aside_until and not self.on_trial

@@ -51,6 +51,16 @@ class ReplicaReport:
     resident: bool | None = None
     context_tokens: int | None = None
 
+    @property
+    def counts(self) -> bool:
+        """Whether it tells how many requests it works on."""
+        return self.running is not None or self.waiting is not None
+
+    @property
+    def load(self) -> int:
+        """What runs and waits there, from anybody; 0 where it does not tell."""
+        return (self.running or 0) + (self.waiting or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:

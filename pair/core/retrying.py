@@ -32,6 +32,7 @@ class Rule:
         again: the ticket may have another attempt.
         counts: the attempt counts against the attempts limit.
         avoid: the ticket goes to another node if any other could serve it.
+        left: it was us who ended the attempt, so the engine may still compute.
         once_elsewhere: a second failure of this kind ends the ticket, and so does having no other
             node.
     """
@@ -41,6 +42,7 @@ class Rule:
     avoid: bool
     hurts: Hurts
     once_elsewhere: bool = False
+    left: bool = False
 
 
 _ELSEWHERE = Rule(again=True, counts=True, avoid=True, hurts=Hurts.REPLICA)
@@ -63,4 +65,7 @@ RULES: dict[FailureKind, Rule] = {
     FailureKind.GARBLED: _ELSEWHERE,
     # The client has a part of the answer already; nothing may follow it.
     FailureKind.CUT: Rule(again=False, counts=True, avoid=False, hurts=Hurts.REPLICA),
+    FailureKind.STALLED: Rule(
+        again=False, counts=True, avoid=False, hurts=Hurts.REPLICA, left=True
+    ),
 }

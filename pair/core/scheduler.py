@@ -92,7 +92,9 @@ class Scheduler:
                 if node is not None:
                     self._watch.doubted(node, now)
             case Closed():
-                self.desk.close(event, now)
+                node = self.desk.close(event, now)
+                if node is not None:
+                    self._watch.left(node, now)
             case NodeSighted():
                 self._watch.sighted(event, now)
             case NodeWithdrawn():

@@ -14,22 +14,33 @@ from pair.core.scheduler import Scheduler
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One replica; `set_aside_s` is how long it still gets nothing, 0 if it may have tickets."""
+    """One replica.
+
+    Attributes:
+        state_s: for how long it has been in its state.
+        draining: slots on which it may still compute for clients that have left.
+        set_aside_s: how long it still gets nothing, 0 if it may have tickets.
+        unproven: it has failed and not answered since, so it gets one call at a time.
+        set_aside_reason: why either, "" if neither.
+    """
 
     model: ModelName
     aliases: tuple[ModelName, ...]
     engine: str
     engine_kind: str
     state: str
+    state_s: float
     resident: bool | None
     context_tokens: int | None
     slots: int
     in_flight: int
+    draining: int
     foreign: int
     queue_depth: int
     served: int
     failed: int
     set_aside_s: float
+    unproven: bool
     set_aside_reason: str
 
 
@@ -121,16 +132,19 @@ def _replica_view(replica: Replica, now: float) -> ReplicaView:
         engine=replica.id.engine,
         engine_kind=replica.report.engine_kind,
         state=replica.report.state if replica.listed else "gone",
+        state_s=now - replica.state_since,
         resident=replica.report.resident,
         context_tokens=replica.report.context_tokens,
         slots=replica.slots,
         in_flight=replica.in_flight,
+        draining=len(replica.draining),
         foreign=replica.foreign,
         queue_depth=replica.queue_depth,
         served=replica.served,
         failed=replica.failed,
         set_aside_s=aside_s,
-        set_aside_reason=replica.set_aside_reason if aside_s > 0 else "",
+        unproven=replica.unproven,
+        set_aside_reason=replica.set_aside_reason if aside_s > 0 or replica.unproven else "",
     )
 
 

@@ -2,7 +2,7 @@
 
 A ticket's own retries are the retry table's matter; this is about everybody else: a replica that
 keeps failing is set aside for pauses that double, so that it does not eat one attempt of every
-ticket, and returns by itself.
+ticket. When a pause is over it gets one call, and the others only when that has begun to answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from pair.core.names import Phase
 from pair.core.replica import Replica
 from pair.core.retrying import RULES, Hurts
 
+NOT_BROKEN = (FailureKind.BUSY, FailureKind.LOADING)
+"""After these a replica has nothing to prove; full and loading end by themselves."""
+
 DOUBLINGS_LIMIT = 16
 """Most doublings of a pause (a factor of 65,536): a replica that has failed for days must not
 overflow a float, and `pause_limit_s` has cut the pause long before.
@@ -21,18 +24,17 @@ overflow a float, and `pause_limit_s` has cut the pause long before.
 
 
 def set_aside(
-    replica: Replica, node: Node, failure: Failure, limits: Limits, now: float
-) -> float | None:
-    """Lower the standing as the failure deserves; returns when the replica may have tickets again,
-    None if it may now.
-    """
+    replica: Replica, node: Node, failure: Failure, limits: Limits, now: float, *, granted_at: float
+) -> None:
+    """Lower the standing as the failure of a call deserves that began at `granted_at`."""
     hurts = RULES[failure.kind].hurts
     if hurts is Hurts.NODE:
         if node.phase is not Phase.LOST:
             node.enter(Phase.SUSPECT, failure.detail, now)
-        return None
+        return
     if hurts is Hurts.NOBODY:
-        return None
+        return
+    replica.unproven = replica.unproven or failure.kind not in NOT_BROKEN
     if failure.kind is FailureKind.BUSY:
         # Full is not broken. It will say so itself when it has room; the pause only keeps us from
         # asking in a circle, also where it says "after 0 s".
@@ -42,16 +44,38 @@ def set_aside(
     elif failure.retry_after_s is not None:
         pause_s = min(max(failure.retry_after_s, limits.pause_s), limits.pause_limit_s)
     else:
-        replica.failures += 1
+        # Calls that fall together tell of one mishap: only one that began after it doubles.
+        if not replica.failures or granted_at > replica.failed_at:
+            replica.failures += 1
+            replica.failed_at = now
         doublings = min(replica.failures - 1, DOUBLINGS_LIMIT)
         pause_s = min(limits.pause_s * 2.0**doublings, limits.pause_limit_s)
     replica.set_aside_until = max(replica.set_aside_until, now + pause_s)
     replica.set_aside_reason = failure.detail
-    return replica.set_aside_until
+
+
+def opens_at(replica: Replica, limits: Limits, now: float) -> float | None:
+    """When time alone may open it to tickets, None if it will not; takes out what has drained by
+    the clock.
+    """
+    times = [replica.set_aside_until] if replica.set_aside_until > now else []
+    if replica.draining and not replica.report.counts:
+        replica.draining.expire(now, limits.left_grace_s)
+        oldest_at = replica.draining.oldest_at
+        if oldest_at is not None:
+            times.append(oldest_at + limits.left_grace_s)
+    return min(times, default=None)
+
+
+def prove(replica: Replica) -> None:
+    """It has begun to answer: it may have more than one call again."""
+    replica.unproven = False
+    replica.trial = None
 
 
 def restore(replica: Replica) -> None:
     """It has answered: whatever it did before is forgiven."""
+    prove(replica)
     replica.failures = 0
     replica.set_aside_until = 0.0
     replica.set_aside_reason = ""

@@ -12,7 +12,7 @@ from pair.core.desk import Desk
 from pair.core.events import NodeIdentified, NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
 from pair.core.fleet import Fleet
 from pair.core.limits import Limits
-from pair.core.membership import LATE_S, Membership, Node
+from pair.core.membership import FIRST_LOOK_S, LATE_S, Membership, Node
 from pair.core.names import NodeId, Phase
 
 
@@ -78,7 +78,7 @@ class Watch:
         for replica in self._membership.report(node, event.report, now):
             self._fleet.index(replica)
         self._look_again(node, now)
-        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node))
+        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node, now))
 
     def missed(self, event: ProbeMissed, now: float) -> None:
         """It is silent: suspect, then lost, unless the silence is our own."""
@@ -94,7 +94,7 @@ class Watch:
         if node.phase is Phase.LOST:
             self._desk.lose(node, now)
         self._look_again(node, now)
-        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node))
+        self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node, now))
         if node.phase is Phase.LOST and event.taken_address in node.fixed_addresses:
             self._hand_over(node, event.taken_address, now)
 
@@ -115,6 +115,11 @@ class Watch:
         """An attempt failed there: its replicas are looked at anew, and it is asked at once."""
         self._look_again(node, now)
         self._probe(node, now)
+
+    def left(self, node: Node, now: float) -> None:
+        """A call there was left while its engine computed: ask soon whether it has stopped."""
+        if node.probe_sent_at is None:
+            self._alarms.bring_forward(("probe", node.id), now + FIRST_LOOK_S)
 
     def drained(self, node_id: NodeId, now: float) -> None:
         """The user wants nothing new there."""

@@ -93,14 +93,20 @@ def _node_notes(node: Json) -> Iterable[str]:
 
 
 def _replica_notes(replica: Json) -> Iterable[str]:
-    if replica["state"] != "ready":
+    if replica["state"] == "loading":
+        yield f"loading for {seconds(replica['state_s'])}"
+    elif replica["state"] != "ready":
         yield plain(replica["state"])
+    if replica["draining"]:
+        yield f"{several(replica['draining'], 'slot')} draining: its client left"
     if replica["failed"]:
         yield f"{count(replica['failed'])} failed"
     if replica["set_aside_s"]:
         yield f"set aside for {seconds(replica['set_aside_s'])}: " + plain(
             replica["set_aside_reason"]
         )
+    elif replica["unproven"]:
+        yield "one call on trial after: " + plain(replica["set_aside_reason"])
     if replica["aliases"]:
         yield "also " + ", ".join(plain(alias) for alias in replica["aliases"])
 

@@ -63,15 +63,18 @@ def _replica_json(replica: ReplicaView) -> dict[str, Any]:
         "engine": replica.engine,
         "engine_kind": replica.engine_kind,
         "state": str(replica.state),
+        "state_s": round(replica.state_s, _MS),
         "resident": replica.resident,
         "context_tokens": replica.context_tokens,
         "slots": replica.slots,
         "in_flight": replica.in_flight,
+        "draining": replica.draining,
         "foreign": replica.foreign,
         "queue_depth": replica.queue_depth,
         "served": replica.served,
         "failed": replica.failed,
         "set_aside_s": round(replica.set_aside_s, _MS),
+        "unproven": replica.unproven,
         "set_aside_reason": replica.set_aside_reason,
     }
 

@@ -16,15 +16,18 @@ def replica_view(model: str, slots: int, state: str = "ready") -> ReplicaView:
         engine="vllm:8000",
         engine_kind="vllm",
         state=state,
+        state_s=0.0,
         resident=None,
         context_tokens=None,
         slots=slots,
         in_flight=0,
+        draining=0,
         foreign=0,
         queue_depth=0,
         served=0,
         failed=0,
         set_aside_s=0.0,
+        unproven=False,
         set_aside_reason="",
     )
 

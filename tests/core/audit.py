@@ -1,4 +1,4 @@
-"""The invariants I1 to I8 watched from outside: from events and decisions alone.
+"""The invariants I1 to I8 and I12 watched from outside: from events and decisions alone.
 
 The audit keeps its own books and never asks the scheduler what it counted, except to compare. Every
 test of the core and of the simulator runs under it, so each story and each random walk is also a
@@ -34,11 +34,12 @@ from pair.core.events import (
     Ticked,
 )
 from pair.core.limits import Limits
-from pair.core.names import LeaseId, NodeId, Outcome, Phase, ReplicaId, TicketId
+from pair.core.names import EngineName, LeaseId, NodeId, Outcome, Phase, ReplicaId, TicketId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
-from pair.core.snapshot import take_snapshot
+from pair.core.snapshot import ReplicaView, take_snapshot
 from pair.core.strategies import Strategy, strategy_named
+from tests.core.audit_standing import SeenStanding
 from tests.core.hesitant import Hesitant, any_strategy
 
 FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING)
@@ -80,6 +81,7 @@ class Audit:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        self.standing = SeenStanding(limits)
         self.declined: set[TicketId] = set()
         """Whom the strategy has left waiting at this event: the one "unless" of I4 and I5."""
         self.tickets: dict[TicketId, SeenTicket] = {}
@@ -133,8 +135,9 @@ class Audit:
 
     def _settle(self, lease: LeaseId) -> SeenTicket:
         assert lease in self.leases, f"I3: lease {lease} is settled but is not live"
-        ticket_id, _, _ = self.leases.pop(lease)
+        ticket_id, replica, _ = self.leases.pop(lease)
         self.settled.add(lease)
+        self.standing.settled(replica, lease)
         ticket = self.tickets[ticket_id]
         assert ticket.lease == lease, f"I3: {ticket} does not hold lease {lease}"
         ticket.lease = None
@@ -159,6 +162,9 @@ class Audit:
                 arrival = len(self.tickets) + len(self.fates)
                 self.tickets[event.ticket] = SeenTicket(event, arrival, pin, self.now)
             case FirstByte():
+                _, replica, light = self.leases[event.lease]
+                if not light and not self.tickets[event.ticket].committed:
+                    self.standing.proven(replica)
                 self.tickets[event.ticket].committed = True
             case AttemptFailed():
                 self._attempt_failed(event)
@@ -202,9 +208,13 @@ class Audit:
         return same[0] if len(same) == 1 else None
 
     def _attempt_failed(self, event: AttemptFailed) -> None:
-        replica = self.leases[event.lease][1]
+        _, replica, light = self.leases[event.lease]
         ticket = self._settle(event.lease)
         kind = event.failure.kind
+        if replica.node in self.nodes:
+            self.standing.failed(replica, kind)
+        if kind is FailureKind.STALLED and not light:
+            self.standing.was_left(replica, self.now, committed=ticket.committed)
         if kind is FailureKind.UNREACHABLE:
             if replica.node in self.nodes:
                 self.nodes[replica.node].open = False
@@ -225,8 +235,12 @@ class Audit:
         if ticket.lease is not None:
             _, replica, light = self.leases.pop(ticket.lease)
             self.settled.add(ticket.lease)
+            self.standing.settled(replica, ticket.lease)
             if event.outcome is Outcome.ANSWERED and not light:
                 self.hurt_at.pop(replica, None)
+                self.standing.proven(replica)
+            elif not light:
+                self.standing.was_left(replica, self.now, committed=ticket.committed)
         assert event.ticket not in self.fates, f"I1: {event} is a second fate"
         self.fates[event.ticket] = event.outcome
 
@@ -234,12 +248,18 @@ class Audit:
         node = self.nodes.get(event.node)
         if node is None:
             return
+        asked_at = float("-inf") if node.probed_at is None else node.probed_at
         node.report, node.probed_at = event.report, None
         states = {said.state for said in event.report.replicas}
         node.open = not (event.report.draining or node.drained or states == {ReplicaState.LOADING})
-        for replica in [replica for replica in self.hurt_at if replica.node == event.node]:
+        for said in event.report.replicas:
+            replica = ReplicaId(event.node, said.engine, said.model)
+            self.standing.reported(replica, said, self.live(replica), asked_at, self.now)
+        known = {*self.hurt_at, *self.standing.counts}
+        for replica in sorted(replica for replica in known if replica.node == event.node):
             if self.said(replica) is None and not self.live(replica):
-                del self.hurt_at[replica]
+                self.hurt_at.pop(replica, None)
+                self.standing.gone(replica)
 
     def _missed(self, event: ProbeMissed) -> None:
         node = self.nodes.get(event.node)
@@ -288,8 +308,8 @@ class Audit:
         ticket = self.tickets.get(decision.ticket)
         assert ticket is not None, f"I1: {decision} is for a ticket that is not open"
         assert ticket.waiting, f"I1: {decision} for {ticket}"
-        used = decision.lease in self.leases or decision.lease in self.settled
-        assert not used, f"I3: {decision} gives a lease twice"
+        known = decision.lease in self.leases or decision.lease in self.settled
+        assert not known, f"I3: {decision} gives a lease twice"
         replica, light = decision.replica, ticket.opened.light
         said, node = self.said(replica), self.nodes.get(replica.node)
         assert said is not None, f"{decision} goes where nothing is reported"
@@ -301,8 +321,9 @@ class Audit:
         if light:
             assert replica.node not in ticket.failed_on, f"{decision}: light, and failed there"
         else:
-            live = self.live(replica)
-            assert live < said.slots, f"I2: {decision} on {live} of {said.slots} slots in use"
+            used = self.live(replica) + self.standing.ghosts(replica, self.now)
+            assert used < said.slots, f"I2: {decision} on {used} of {said.slots} slots in use"
+            self.standing.granted(replica, decision.lease)
             self._nobody_older_passed_over(ticket, replica, said)
         self._stop_waiting(ticket)
         assert abs(decision.queued_s - ticket.waited_s) < 1e-6, f"{decision}: {ticket} waited"
@@ -361,7 +382,8 @@ class Audit:
         assert decision.lease in self.leases, f"I3: {decision} of a lease that is not live"
         ticket_id, replica, _ = self.leases[decision.lease]
         assert ticket_id == decision.ticket, f"I6: {decision} ends the lease of {ticket_id}"
-        self._failed(self._settle(decision.lease), replica.node, FailureKind.UNREACHABLE)
+        ticket = self._settle(decision.lease)
+        self._failed(ticket, replica.node, FailureKind.UNREACHABLE)
 
     # After each event
 
@@ -372,13 +394,19 @@ class Audit:
             for said in node.report.replicas:
                 replica = ReplicaId(node_id, said.engine, said.model)
                 foreign_at_most = (said.running or 0) + (said.waiting or 0)
+                used_at_most = (
+                    self.live(replica)
+                    + foreign_at_most
+                    + self.standing.ghosts(replica, self.ticked_at)
+                )
                 pause_over = (
                     self.ticked_at >= self.hurt_at.get(replica, -1e9) + self.limits.pause_limit_s
                 )
                 if (
                     said.state is ReplicaState.READY
-                    and self.live(replica) + foreign_at_most < said.slots
+                    and used_at_most < said.slots
                     and pause_over
+                    and not self.standing.on_trial(replica)
                 ):
                     for ticket in self.waiting():
                         assert not self._may_take(ticket, replica, said), (
@@ -431,11 +459,10 @@ class AuditedScheduler(Scheduler):
             if node.phase is Phase.LOST:
                 left = audit.live_on(node.id)
                 assert not left, f"I6: leases {left} live on lost {node.id}"
+                audit.standing.lost(node.id)
             for replica in node.replicas:
-                there = audit.live(ReplicaId(node.id, replica.engine, replica.model))  # type: ignore[arg-type]
-                assert replica.in_flight == there, (
-                    f"I2: {node.id}: {replica.in_flight}, not {there}"
-                )
+                self._compare_slots(node.id, replica)
+        audit.standing.forget_all_but({node.id for node in shown.nodes})
         gone = {there.node for _, there, _ in audit.leases.values()} - {n.id for n in shown.nodes}
         assert not gone, f"I6: leases on forgotten nodes {gone}"
         limits = self.limits
@@ -448,6 +475,19 @@ class AuditedScheduler(Scheduler):
         # Nodes that the scheduler has dropped from its table are strangers to the audit, too.
         for node_id in audit.nodes.keys() - {node.id for node in shown.nodes}:
             del audit.nodes[node_id]
+
+    def _compare_slots(self, node: NodeId, shown: ReplicaView) -> None:
+        audit = self.audit
+        replica = ReplicaId(node, EngineName(shown.engine), shown.model)
+        there = audit.live(replica)
+        assert shown.in_flight == there, f"I2: {replica}: {shown.in_flight}, not {there}"
+        fewest = audit.standing.ghosts(replica, audit.now)
+        most = audit.standing.ghosts(replica, audit.ticked_at)
+        assert fewest <= shown.draining <= most, (
+            f"I2: {replica}: {shown.draining} drain, not {fewest} to {most}"
+        )
+        assert shown.in_flight + shown.draining <= shown.slots, f"I2: {replica} is overfull"
+        assert shown.unproven == (replica in audit.standing.unproven), f"I12: {replica}"
 
     def replay(self) -> None:
         """I8: the same events at the same times give the same decisions."""

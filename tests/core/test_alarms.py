@@ -84,3 +84,13 @@ def test_moving_one_alarm_for_ever_takes_no_memory() -> None:
         alarms.set("moves", float(step))
     assert len(alarms) <= 64 + 2 * 2 + 1
     assert list(alarms.due(1e9)) == ["moves", "stays"]
+
+
+def test_an_alarm_is_brought_forward_but_never_put_off() -> None:
+    alarms = Alarms()
+    alarms.bring_forward("x", 5.0)
+    alarms.bring_forward("x", 7.0)
+    assert alarms.next_at() == 5.0
+    alarms.bring_forward("x", 3.0)
+    assert list(alarms.due(4.0)) == ["x"]
+    assert alarms.next_at() is None

@@ -5,8 +5,14 @@ import pytest
 from pair.core.ledger import Ledger
 from pair.core.load import discount_refused, forget_report, take_report
 from pair.core.names import TicketId
+from pair.core.replica import Replica
+from pair.core.reports import ReplicaReport
 from tests.core.house import replica
 from tests.core.test_ledger import a_replica
+
+
+def told(one: Replica, said: ReplicaReport, asked_at: float = 0.0, now: float = 0.0) -> None:
+    take_report(one, said, asked_at=asked_at, now=now)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +34,7 @@ def test_load_is_counted_once(
     one, ledger = a_replica(slots=4), Ledger()
     for number in range(ours):
         ledger.grant(TicketId(number), one, 0.0, light=False)
-    take_report(one, replica(slots=4, running=running, waiting=waiting))
+    told(one, replica(slots=4, running=running, waiting=waiting))
     assert one.foreign == foreign
     assert one.load == ours + foreign
 
@@ -37,9 +43,9 @@ def test_a_call_that_just_ended_is_not_taken_for_foreign() -> None:
     one, ledger = a_replica(), Ledger()
     lease = ledger.grant(TicketId(1), one, 0.0, light=False)
     ledger.settle(lease.id)
-    take_report(one, replica(running=1))
+    told(one, replica(running=1))
     assert one.foreign == 0
-    take_report(one, replica(running=1))
+    told(one, replica(running=1))
     assert one.foreign == 1, "in the next report it would have been gone"
 
 
@@ -48,7 +54,7 @@ def test_a_refused_call_never_was_in_the_node_s_count() -> None:
     lease = ledger.grant(TicketId(1), one, 0.0, light=False)
     ledger.settle(lease.id)
     discount_refused(one)
-    take_report(one, replica(running=1))
+    told(one, replica(running=1))
     assert one.foreign == 1
 
 
@@ -59,13 +65,13 @@ def test_a_refused_call_leaves_those_that_run_in_our_count() -> None:
     ledger.settle(refused.id)
     discount_refused(one)
     discount_refused(one)
-    take_report(one, replica(slots=3, running=1))
+    told(one, replica(slots=3, running=1))
     assert one.foreign == 0
 
 
 def test_silence_means_unknown_and_unknown_counts_as_none() -> None:
     one = a_replica()
-    take_report(one, replica(running=1))
+    told(one, replica(running=1))
     assert not one.has_free_slot()
     forget_report(one)
     assert one.has_free_slot()
@@ -74,5 +80,5 @@ def test_silence_means_unknown_and_unknown_counts_as_none() -> None:
 def test_a_report_lists_the_replica_again() -> None:
     one = a_replica()
     one.listed = False
-    take_report(one, replica())
+    told(one, replica())
     assert one.listed

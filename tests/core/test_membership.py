@@ -160,11 +160,11 @@ def test_a_goodbye_that_an_answer_followed_is_forgiven(table: Membership, node: 
 
 
 def test_probes_hurry_where_there_is_doubt(table: Membership, node: Node) -> None:
-    assert table.probe_interval_s(node) == LIMITS.probe_interval_s
+    assert table.probe_interval_s(node, 0.0) == LIMITS.probe_interval_s
     table.miss(node, missed(), 1.0, in_use=False)
-    assert table.probe_interval_s(node) == LIMITS.suspect_interval_s
+    assert table.probe_interval_s(node, 0.0) == LIMITS.suspect_interval_s
     node.enter(Phase.LOST, "gone", 2.0)
-    assert table.probe_interval_s(node) == LIMITS.lost_interval_s
+    assert table.probe_interval_s(node, 0.0) == LIMITS.lost_interval_s
 
 
 def test_lost_nodes_are_forgotten_after_a_while_unless_the_user_named_them(

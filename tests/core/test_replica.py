@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from pair.core.load import take_report
 from pair.core.reports import ReplicaState
 from tests.core.house import replica
 from tests.core.test_ledger import a_replica
+from tests.core.test_load import told
 
 
 def test_fewer_slots_take_effect_as_leases_end() -> None:
     one = a_replica(slots=3)
     one.in_flight = 3
-    take_report(one, replica(slots=1))
+    told(one, replica(slots=1))
     assert one.slots == 3
     assert one.queue_depth == 0
     one.in_flight = 1
@@ -29,14 +29,14 @@ def test_queue_depth_is_what_no_slot_can_hold() -> None:
 
 def test_names_begin_with_its_own_and_are_in_one_order() -> None:
     one = a_replica()
-    take_report(one, replica("m", aliases=("z", "b", "y")))
+    told(one, replica("m", aliases=("z", "b", "y")))
     assert one.names == ("m", "b", "y", "z")
 
 
 @pytest.mark.parametrize("state", ReplicaState)
 def test_only_a_listed_ready_replica_answers(state: ReplicaState) -> None:
     one = a_replica()
-    take_report(one, replica(state=state))
+    told(one, replica(state=state))
     assert one.answers == (state is ReplicaState.READY)
     one.listed = False
     assert not one.answers

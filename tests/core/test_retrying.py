@@ -8,17 +8,18 @@ from pair.core.events import FailureKind
 from pair.core.retrying import RULES, Hurts, Rule
 
 EXPECTED = {
-    #                           again  counts avoid  hurts          once elsewhere
-    FailureKind.UNREACHABLE:   (True,  True,  True,  Hurts.NODE,    False),
-    FailureKind.RESET:         (True,  True,  True,  Hurts.REPLICA, False),
-    FailureKind.BUSY:          (True,  False, False, Hurts.REPLICA, False),
-    FailureKind.LOADING:       (True,  False, False, Hurts.REPLICA, False),
-    FailureKind.RATE_LIMITED:  (True,  True,  False, Hurts.REPLICA, False),
-    FailureKind.BAD_GATEWAY:   (True,  True,  True,  Hurts.REPLICA, False),
-    FailureKind.NO_SUCH_MODEL: (True,  True,  True,  Hurts.REPLICA, False),
-    FailureKind.ENGINE_ERROR:  (True,  True,  True,  Hurts.NOBODY,  True),
-    FailureKind.GARBLED:       (True,  True,  True,  Hurts.REPLICA, False),
-    FailureKind.CUT:           (False, True,  False, Hurts.REPLICA, False),
+    #                           again  counts avoid  hurts          once elsewhere, left
+    FailureKind.UNREACHABLE:   (True,  True,  True,  Hurts.NODE,    False, False),
+    FailureKind.RESET:         (True,  True,  True,  Hurts.REPLICA, False, False),
+    FailureKind.BUSY:          (True,  False, False, Hurts.REPLICA, False, False),
+    FailureKind.LOADING:       (True,  False, False, Hurts.REPLICA, False, False),
+    FailureKind.RATE_LIMITED:  (True,  True,  False, Hurts.REPLICA, False, False),
+    FailureKind.BAD_GATEWAY:   (True,  True,  True,  Hurts.REPLICA, False, False),
+    FailureKind.NO_SUCH_MODEL: (True,  True,  True,  Hurts.REPLICA, False, False),
+    FailureKind.ENGINE_ERROR:  (True,  True,  True,  Hurts.NOBODY,  True, False),
+    FailureKind.GARBLED:       (True,  True,  True,  Hurts.REPLICA, False, False),
+    FailureKind.CUT:           (False, True,  False, Hurts.REPLICA, False, False),
+    FailureKind.STALLED:       (False, True,  False, Hurts.REPLICA, False, True),
 }  # fmt: skip
 
 

@@ -40,8 +40,8 @@ def test_a_burst_in_one_instant_fills_unequal_nodes_by_their_slots() -> None:
     story.sees(comes("big", says=report("big", replica(slots=3))), comes("small"))
     story.at(1.0).sees(*calls(1, 2, 3, 4, 5))
     story.expects("1 to big", "2 to small", "3 to big", "4 to big")
-    story.sees(hangs_up(3)).expects("5 to big")
-    story.sees(*map(hangs_up, (1, 2, 4, 5))).expects().ends()
+    story.sees(answered(3)).expects("5 to big")
+    story.sees(*map(answered, (1, 2, 4, 5))).expects().ends()
 
 
 def test_equals_take_turns_call_after_call() -> None:
@@ -393,10 +393,9 @@ def test_a_draining_node_finishes_what_it_has() -> None:
 
 
 def test_a_client_that_leaves_in_the_very_instant_of_its_dispatch_holds_nothing() -> None:
-    story = Story("a")
-    story.at(1.0).sees(*calls(1, 2)).expects("1 to a")
-    story.sees(hangs_up(1), hangs_up(2)).expects("2 to a")
-    story.sees(call(3)).expects("3 to a").sees(hangs_up(3)).ends()
+    story = Story().sees(comes("a", says=report("a", replica(running=0)))).at(1.5)
+    story.sees(*calls(1, 2)).expects("1 to a").sees(hangs_up(1), hangs_up(2)).expects()
+    story.sees(call(3)).at(1.6).expects("3 to a").sees(hangs_up(3)).ends()
 
 
 def test_aliases_of_one_model_are_one_queue_in_order_of_arrival() -> None:

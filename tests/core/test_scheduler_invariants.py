@@ -1,4 +1,4 @@
-"""I1 to I8 on random walks: anything a shell and a house can do, in any order, at any moment.
+"""I1 to I8, I12 on random walks: whatever a shell and a house can do, in any order, at any moment.
 
 The audit (`audit.py`) checks every invariant after every event. Each walk ends with one healthy
 node, on which all that still waits must come to an end (liveness), and with a replay (I8).
@@ -33,6 +33,7 @@ from pair.core.events import (
 )
 from pair.core.names import EngineName, JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
+from pair.core.snapshot import take_snapshot
 from pair.errors import BookkeepingError
 from tests.core.hesitant import any_strategy
 from tests.core.house import House, replica, report
@@ -50,6 +51,7 @@ LIMITS = limits(
     forget_s=20.0,
     nodes_limit=4,
     pause_limit_s=4.0,
+    left_grace_s=2.0,
     jobs_limit=4,
     calls_limit=3,
 )
@@ -65,7 +67,8 @@ REPLICAS = st.builds(
     running=st.sampled_from([None, 0, 0, 1, 2]),
     waiting=st.sampled_from([None, 0, 1]),
 )
-BEFORE_COMMIT = [kind for kind in FailureKind if kind is not FailureKind.CUT]
+AFTER_COMMIT = [FailureKind.CUT, FailureKind.STALLED]
+BEFORE_COMMIT = [kind for kind in FailureKind if kind not in AFTER_COMMIT]
 
 
 class Walk(RuleBasedStateMachine):
@@ -141,12 +144,15 @@ class Walk(RuleBasedStateMachine):
     @rule(
         pick=st.data(),
         kind=st.sampled_from(BEFORE_COMMIT),
+        late_kind=st.sampled_from(AFTER_COMMIT),
         retry_after_s=st.sampled_from([None, None, 0.1, 900.0]),
     )
-    def fail(self, pick: Any, kind: FailureKind, retry_after_s: float | None) -> None:
+    def fail(
+        self, pick: Any, kind: FailureKind, late_kind: FailureKind, retry_after_s: float | None
+    ) -> None:
         ticket, lease = self.a_lease(pick)
         if self.audit.tickets[ticket].committed:
-            kind = FailureKind.CUT
+            kind = late_kind
         self.feed(AttemptFailed(ticket, lease, Failure(kind, kind.value, retry_after_s)))
 
     @precondition(lambda self: self.audit.settled and self.audit.tickets)
@@ -266,6 +272,8 @@ class Walk(RuleBasedStateMachine):
         assert len(self.audit.fates) == self.opened, "I1: not every ticket has a fate"
         assert not self.audit.leases, f"I1: {self.audit.leases} are live at the end"
         self.house.scheduler.compare_books(self.house.now)
+        for node in take_snapshot(self.house.scheduler, self.house.now).nodes:
+            assert not any(one.draining for one in node.replicas), f"I2: {node} drains for ever"
         dispatched = [
             decision.lease
             for _, _, decisions in self.house.scheduler.log

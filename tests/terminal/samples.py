@@ -31,15 +31,18 @@ def replica(model: str = "tiny", **changes: Any) -> Json:
         "engine": "llamacpp:8080",
         "engine_kind": "llamacpp",
         "state": "ready",
+        "state_s": 12.0,
         "resident": True,
         "context_tokens": 4096,
         "slots": 2,
         "in_flight": 1,
+        "draining": 0,
         "foreign": 0,
         "queue_depth": 0,
         "served": 7,
         "failed": 0,
         "set_aside_s": 0,
+        "unproven": False,
         "set_aside_reason": "",
     } | changes
 

@@ -20,11 +20,16 @@ def test_a_node_that_is_not_ready_says_why() -> None:
 
 
 def test_a_replica_that_takes_nothing_says_why() -> None:
-    loading = replica(state="loading", aliases=["tiny:latest"], failed=2)
+    loading = replica(state="loading", state_s=185.0, aliases=["tiny:latest"], failed=2)
     paused = replica("big", set_aside_s=3.0, set_aside_reason="connection refused")
-    text = text_of(nodes_table(snapshot(node("attic", loading, paused))), width=200)
-    assert "loading; 2 failed; also tiny:latest" in text
+    doubted = replica("odd", unproven=True, set_aside_reason="status 502")
+    left = replica("left", draining=1)
+    shown = snapshot(node("attic", loading, paused, doubted, left))
+    text = text_of(nodes_table(shown), width=200)
+    assert "loading for 3:05 min; 2 failed; also tiny:latest" in text
     assert "set aside for 3.00 s: connection refused" in text
+    assert "one call on trial after: status 502" in text
+    assert "1 slot draining: its client left" in text
 
 
 def test_names_are_strangers_and_are_shown_as_text() -> None:

@@ -157,6 +157,8 @@ def test_the_snapshots_values(story: Story) -> None:
     assert loading["phase"] == "loading"
     (coming,) = loading["replicas"]
     assert (coming["state"], coming["context_tokens"]) == ("loading", 4096)
+    assert coming["state_s"] == 0
+    assert (held["draining"], held["unproven"]) == (0, False)
     (model,) = shown["models"]
     assert (model["model"], model["nodes"], model["slots"]) == ("m", 1, 1)
 
@@ -191,11 +193,8 @@ def test_what_failed_says_why_and_its_replica_for_how_long() -> None:
     failure = Failure(FailureKind.BAD_GATEWAY, "status 502", retry_after_s=10.0)
     told.tell(*node(), opened, AttemptFailed(TicketId(1), LeaseId(1), failure))
     (held,) = told.snapshot()["nodes"][0]["replicas"]
-    assert (held["failed"], held["set_aside_s"], held["set_aside_reason"]) == (
-        1,
-        10.0,
-        "status 502",
-    )
+    assert (held["failed"], held["set_aside_s"]) == (1, 10.0)
+    assert (held["unproven"], held["set_aside_reason"]) == (True, "status 502")
     told.tell(Closed(TicketId(1), Outcome.FAILED, detail="every attempt failed"))
     job = told.job("team-1")
     assert (job["failed"], job["calls"][0]["outcome"]) == (1, "failed")
