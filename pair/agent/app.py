@@ -158,8 +158,8 @@ class App:
         replica = choice.replica
         if visit.light or replica is None:
             return None
-        running = self._admission.running((replica.engine, replica.model))
-        return replica if running >= replica.slots else None
+        taken = self._admission.taken((replica.engine, replica.model))
+        return replica if taken >= replica.slots else None
 
     async def _admit(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         """Relay under a slot, unless the request costs none; whatever happens, the slot comes
@@ -174,10 +174,17 @@ class App:
         if admitted is None:
             visit.answer(self._busy(visit, replica))
             return
+        left_at = None
         try:
             await self._relay(visit, choice, pieces)
+        except asyncio.CancelledError:
+            # The client left. What cannot count stops at its next token, if it had got so far.
+            if replica.counts or not visit.exchange.begun:
+                left_at = asyncio.get_running_loop().time()
+                choice.engine.look.set()
+            raise
         finally:
-            self._admission.settle(admitted)
+            self._admission.settle(admitted, left_at=left_at)
 
     async def _relay(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         exchange = visit.exchange
@@ -192,7 +199,7 @@ class App:
         try:
             upstream, head = await engine.pool.ask(request, pieces)
             visit.status = head.status
-            pieces.clear()  # megabytes, which the engine has now and an answer may take minutes
+            exchange.let_body_go()  # the engine has it, and is asked once
             await carry(exchange, upstream, head, visit)
         except NodeFault as fault:
             visit.fault = str(fault)

@@ -131,6 +131,7 @@ class Attempt:
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
         self._hold.first_byte()
+        self._exchange.let_body_go()  # there will be no other attempt
         return self.headers
 
     def body(self, piece: bytes) -> None:

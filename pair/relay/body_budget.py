@@ -9,7 +9,9 @@ from collections import deque
 class BodyBudget:
     """A fixed number of bytes.
 
-    Each body reserves once and whole, so nobody holds some while waiting for more.
+    Each body reserves once and whole, so nobody holds some while waiting for more: whoever holds
+    some ends without any, and what it gives back lets in the next. No ring of waits can come about
+    (I7).
     """
 
     def __init__(self, total_bytes: int) -> None:
@@ -21,6 +23,11 @@ class BodyBudget:
     def free_bytes(self) -> int:
         """What nobody holds."""
         return self._free_bytes
+
+    @property
+    def contended(self) -> bool:
+        """Somebody waits for some."""
+        return any(not turn.cancelled() for _, turn in self._waiting)
 
     async def reserve(self, amount_bytes: int) -> int:
         """Wait, first come first served, until that many are free, and take them.

@@ -1,8 +1,8 @@
 """One client's connection: request after request, each with a task that serves it, and its end.
 
 It keeps reading while an answer streams, since that is how a hang-up is seen: what comes then is
-held, and only beyond a bound is reading paused. Requests are cut by `RequestReader`, answers
-framed by `Exchange`; this is the transport between them.
+held up to a bound and thrown away beyond it, and the connection ends after that answer. Requests
+are cut by `RequestReader`, answers framed by `Exchange`; this is the transport between them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pair.relay.frontage import Frontage
 from pair.relay.heads import REASONS, RETRY_AFTER_S, RequestHead
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
-from pair.relay.sockets import reset, tune
+from pair.relay.sockets import reset, tune, unacknowledged_bytes
 
-# Pipelined requests, kept unparsed while an earlier one is answered.
-HELD_BYTES = 64 * 1024
+# Pipelined requests, kept unparsed while an earlier one is answered: a few with the long bodies of
+# agents, or hundreds of small ones.
+HELD_BYTES = 256 * 1024
 # How long a client that still sends may take to read our last answer: closing a socket with
 # something unread in it resets the connection, and the answer with it.
 LINGER_S = 2.0
@@ -88,13 +89,19 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self._read(data, 0)
         elif stage is _Stage.SERVING or stage is _Stage.RESTING:
+            if self._broken:
+                return
             if self._reader.whole:
                 self._hold(data, 0)
-            elif not self._broken:
+            else:
                 self._read(data, 0)
 
     def eof_received(self) -> bool | None:
-        """The client has said its last; while it is served, that is a hang-up."""
+        """The client has said its last; while it is served, that is a hang-up.
+
+        A client that closes and one that only stops sending look the same from here until
+        something is written, which may take minutes; the former is what real ones do.
+        """
         if self._stage is _Stage.SERVING:
             self._leave()
             self._transport.abort()
@@ -153,7 +160,12 @@ class ClientConnection(asyncio.Protocol):
             self._held, self._held_from = self._held[self._held_from :] + received[start:], 0
         else:
             self._held, self._held_from = received, start
-        if len(self._held) - self._held_from > HELD_BYTES:
+        if len(self._held) - self._held_from <= HELD_BYTES:
+            return
+        if self._stage is _Stage.SERVING and self._exchange is not None:
+            self._held = b""
+            self._ignore_the_rest(self._exchange)
+        else:
             self._pause_reading()
 
     def _read_held(self) -> None:
@@ -178,10 +190,14 @@ class ClientConnection(asyncio.Protocol):
         if self._exchange is None:
             self._say(fault.status, str(fault))
         else:
-            # Nothing can be found in what comes from here on; still it is read, to see a hang-up.
-            self._broken = True
-            self._exchange.close_after()
+            # Nothing can be found in what comes from here on.
+            self._ignore_the_rest(self._exchange)
             self._exchange.body.fail(fault)
+
+    def _ignore_the_rest(self, exchange: Exchange) -> None:
+        """This exchange is the last; what comes is still read, to see a hang-up."""
+        self._broken = True
+        exchange.close_after()
 
     # --- serving ---------------------------------------------------------------------------------
 
@@ -230,7 +246,7 @@ class ClientConnection(asyncio.Protocol):
         if self._stage is not _Stage.SERVING or self._exchange is None:
             return
         if not keep:
-            if self._reader.whole and not self._held:
+            if self._reader.whole and not self._held and not self._broken:
                 self._close()
             else:
                 self._linger()
@@ -279,11 +295,15 @@ class ClientConnection(asyncio.Protocol):
         self._stage = _Stage.LINGERING
         self._since = self._loop.time()
         self._held = b""
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-            self._resume_reading()
-        else:
+        if not self._transport.can_write_eof():
             self._close()
+            return
+        try:
+            self._transport.write_eof()
+        except OSError:  # asyncio shuts down at once, and the client may have reset it by now
+            self._transport.abort()
+        else:
+            self._resume_reading()
 
     def _close(self) -> None:
         self._stage = _Stage.CLOSED
@@ -311,6 +331,9 @@ class ClientConnection(asyncio.Protocol):
         limits = self._front.limits
         pending_bytes = self._transport.get_write_buffer_size()
         taken_bytes = self._written_bytes - pending_bytes
+        if pending_bytes:
+            # The kernel takes more only when a good part of what it holds has left.
+            taken_bytes -= unacknowledged_bytes(self._transport)
         if pending_bytes == 0 or taken_bytes != self._taken_bytes:
             self._taken_bytes = taken_bytes
             self._taken_at = now
@@ -329,8 +352,24 @@ class ClientConnection(asyncio.Protocol):
                 self._since = now
             elif now - self._since > LINGER_S:
                 self._transport.abort()
-        elif self._exchange is not None and now - self._heard_at > limits.idle_client_s:
-            if stage is _Stage.RESTING:
+        elif self._exchange is not None:
+            self._sweep_upload(self._exchange, now)
+
+    def _sweep_upload(self, exchange: Exchange, now: float) -> None:
+        limits = self._front.limits
+        stopped = now - self._heard_at > limits.idle_client_s
+        if self._stage is _Stage.RESTING:
+            if stopped:
                 self._close()
-            elif self._exchange.body.being_read:
-                self._refuse(RequestFault(408, "body_timeout", "The request body stopped coming."))
+        elif not exchange.body.being_read:
+            return
+        elif stopped:
+            self._refuse(RequestFault(408, "body_timeout", "The request body stopped coming."))
+        elif exchange.body.in_the_way_s(now) > limits.upload_limit_s:
+            self._refuse(
+                RequestFault(
+                    408,
+                    "body_timeout",
+                    "The request body came too slowly while others waited for its room.",
+                )
+            )

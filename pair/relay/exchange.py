@@ -103,7 +103,7 @@ class Exchange:
         self._throttled = False
 
     async def read_body(self, limit_bytes: int) -> list[bytes]:
-        """The whole body, in the pieces in which it came; sends `100 Continue` if need be.
+        """The whole body, a large one in one piece; sends `100 Continue` if need be.
 
         Held against the front's budget of buffered bytes until the exchange is over; when that is
         spent, waits.
@@ -113,6 +113,10 @@ class Exchange:
                 length is known; 400 when what comes is no body.
         """
         return await self.body.read(limit_bytes)
+
+    def let_body_go(self) -> None:
+        """Nobody will send the body on again; the list that `read_body` returned is emptied."""
+        self.body.let_go()
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """A whole answer of our own; length and connection headers are added."""

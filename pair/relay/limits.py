@@ -15,6 +15,7 @@ class FrontLimits:
     head_limit_bytes: int
     head_limit_s: float
     idle_client_s: float
+    upload_limit_s: float
     connections_limit: int
     write_limit_s: float
     buffered_limit_bytes: int

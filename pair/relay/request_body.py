@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 from pair.errors import RequestFault
 from pair.relay.body_budget import BodyBudget
@@ -40,6 +41,9 @@ class RequestBody:
         self._held_bytes = 0
         self._limit_bytes = READ_AHEAD_BYTES
         self._reserved_bytes = 0
+        self._reserved_at = 0.0
+        self._large: bytearray | None = None
+        self._taken: list[bytes] = []
         self.kept = True
         self._fault: RequestFault | None = None
         self._arrival: asyncio.Future[None] | None = None
@@ -49,17 +53,37 @@ class RequestBody:
         """A reader waits for the client's bytes."""
         return self._arrival is not None
 
+    def in_the_way_s(self, now: float) -> float:
+        """For how long it has held room that it has not filled and that others wait for."""
+        if self.whole or not self._reserved_bytes or not self._budget.contended:
+            return 0.0
+        return now - self._reserved_at
+
     def receive(self, pieces: list[bytes], *, whole: bool) -> None:
         """What the client has sent, and whether this is the end of it."""
         self.whole = whole
         if self.kept and pieces:
-            # Many small chunks come in one read; kept apart they would cost more than what is in
-            # them.
-            self._pieces += pieces if len(pieces) == 1 else [b"".join(pieces)]
             self._held_bytes += sum(map(len, pieces))
+            if self._held_bytes > READ_AHEAD_BYTES:
+                self._gather(pieces)
+            else:
+                # Many small chunks come in one read; kept apart they would cost more than what is
+                # in them.
+                self._pieces += pieces if len(pieces) == 1 else [b"".join(pieces)]
             self.full = self._held_bytes > self._limit_bytes and not whole
         if self.full or whole:
             self._wake()
+
+    def _gather(self, pieces: list[bytes]) -> None:
+        """Put a large body together as it comes, so that nobody must join it, which would take its
+        size again: what grows here is moved by its pages and not copied.
+        """
+        if self._large is None:
+            self._large = bytearray().join(self._pieces)
+            # To whoever reads it, bytes like any other.
+            self._pieces = [cast("bytes", self._large)]
+        for piece in pieces:
+            self._large += piece
 
     def fail(self, fault: RequestFault) -> None:
         """What the client has sent is no body; the reader is told."""
@@ -69,16 +93,24 @@ class RequestBody:
     def discard(self) -> None:
         """Nobody will read it: let the rest come and go."""
         self.kept = False
-        self._pieces.clear()
+        self._pieces, self._large = [], None
         if self.full:
             self.full = False
             self._wanted()
 
-    def close(self) -> None:
-        """The exchange is over; what it held of the budget is free."""
+    def let_go(self) -> None:
+        """Whoever has read it needs it no more: memory and share of the budget are free.
+
+        An answer may take minutes.
+        """
+        self._taken.clear()
         if self._reserved_bytes:
             self._budget.give_back(self._reserved_bytes)
             self._reserved_bytes = 0
+
+    def close(self) -> None:
+        """The exchange is over."""
+        self.let_go()
         if not self.whole:
             self.discard()
 
@@ -95,8 +127,8 @@ class RequestBody:
                 "body_too_large",
                 f"The request body is above the limit of {limit_bytes} bytes.",
             )
-        pieces, self._pieces = self._pieces, []
-        return pieces
+        self._taken, self._pieces, self._large = self._pieces, [], None
+        return self._taken
 
     async def _take_in(self, limit_bytes: int) -> None:
         """Until it is whole, broken, or (chunked) too large.
@@ -114,6 +146,7 @@ class RequestBody:
         reserve_bytes = limit_bytes if self._content_length is None else self._content_length
         if reserve_bytes > READ_AHEAD_BYTES:
             self._reserved_bytes = await self._budget.reserve(reserve_bytes)
+            self._reserved_at = asyncio.get_running_loop().time()
         self._limit_bytes = limit_bytes
         self.full = False
         self._wanted()

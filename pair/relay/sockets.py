@@ -8,6 +8,10 @@ import struct
 import sys
 from typing import Any
 
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
 # A machine that was switched off is noticed after 30 + 3 * 10 s on a connection where nothing else
 # is said, and a router in between does not forget it while a non-streamed answer takes minutes.
 KEEPALIVE_IDLE_S = 30
@@ -19,6 +23,11 @@ KEEPALIVE_PROBES = 3
 WRITE_HIGH_BYTES = 64 * 1024
 WRITE_LOW_BYTES = 16 * 1024
 
+# Of a connection, held unsent in the kernel, which else lets its own buffer grow to megabytes
+# behind a client that reads slowly.
+UNSENT_BYTES = 64 * 1024
+
+_INT = struct.Struct("i")
 # SO_LINGER, on and for no time: closing sends a reset instead of an orderly end.
 _NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 
@@ -35,15 +44,28 @@ def tune(transport: asyncio.Transport) -> None:
         (socket.IPPROTO_TCP, "TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
         (socket.IPPROTO_TCP, "TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
         (socket.IPPROTO_TCP, "TCP_KEEPCNT", KEEPALIVE_PROBES),
+        (socket.IPPROTO_TCP, "TCP_NOTSENT_LOWAT", UNSENT_BYTES),
     ]
     try:
         for level, name, value in options:
-            option = getattr(socket, name, None)  # not every system has the last three
+            option = getattr(socket, name, None)  # not every system has the last four
             if option is not None:
                 connected.setsockopt(level, option, value)
     except OSError:
         # macOS says EINVAL when the other side has gone already, which the transport will say next.
         return
+
+
+def unacknowledged_bytes(transport: asyncio.Transport) -> int:
+    """What the kernel has taken and the other side's has not; 0 where the system does not say."""
+    connected = transport.get_extra_info("socket")
+    if sys.platform == "win32" or not _is_tcp(connected):
+        return 0
+    try:
+        said = fcntl.ioctl(connected.fileno(), termios.TIOCOUTQ, bytes(_INT.size))
+    except OSError:
+        return 0
+    return int(_INT.unpack(said)[0])
 
 
 def reset(transport: asyncio.Transport) -> None:

@@ -10,6 +10,9 @@ from pair.errors import BookkeepingError
 from pair.relay.sockets import WRITE_HIGH_BYTES, tune
 from pair.relay.upstream_answer import UpstreamAnswer
 
+# Of a large body, given to the transport at once: what does not leave now may be copied there.
+SLICE_BYTES = 256 * 1024
+
 
 class Shelf(Protocol):
     """Where a connection belongs while nobody uses it: its pool.
@@ -45,7 +48,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._shelf = shelf
         self._loop = asyncio.get_running_loop()
         self._answer: UpstreamAnswer | None = None
-        self._unsent: Iterator[bytes] | None = None
+        self._unsent: Iterator[bytes | memoryview] | None = None
         self._sent_whole = True
         self._write_paused = False
         self._read_paused = False
@@ -76,7 +79,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(b"".join((head, *body)))
         else:
             self._transport.write(head)
-            self._unsent = iter(body)
+            # The caller may empty its list while an early answer passes.
+            self._unsent = slices(tuple(body))
             self._sent_whole = False
             self._send_on()
         return answer
@@ -163,3 +167,14 @@ class UpstreamConnection(asyncio.Protocol):
         """It does again."""
         self._write_paused = False
         self._send_on()
+
+
+def slices(body: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+    """The body's pieces, none above `SLICE_BYTES`, without copying any."""
+    for piece in body:
+        if len(piece) <= SLICE_BYTES:
+            yield piece
+        else:
+            view = memoryview(piece)
+            for start in range(0, len(piece), SLICE_BYTES):
+                yield view[start : start + SLICE_BYTES]

@@ -54,6 +54,8 @@ _ANY_ZLIB_HEADER = zlib.MAX_WBITS | 32
 _BINARY_TYPES = (b"audio/", b"image/", b"video/")
 """Bodies that name no model. `application/octet-stream` is not among them: some clients say so of
 JSON."""
+_START_BYTES = 64
+"""Of a body, looked at for where JSON begins."""
 _MARK = b"\xef\xbb\xbf"
 """The byte order mark that some Windows tools put before their JSON."""
 
@@ -148,7 +150,7 @@ def _binary(kind: bytes, pieces: Sequence[bytes]) -> bool:
     """
     if not kind.startswith(_BINARY_TYPES):
         return False
-    return not (pieces and pieces[0].lstrip()[:1] == b"{")
+    return not (pieces and pieces[0][:_START_BYTES].lstrip()[:1] == b"{")
 
 
 def _usable(model: object) -> ModelName | None:
@@ -206,7 +208,8 @@ def _decode(body: bytes) -> _Body:
     what an engine takes, so a tolerant one has the last word, and the position in its error is the
     client's.
     """
-    body = body.removeprefix(_MARK)
+    if body[: len(_MARK)] == _MARK:  # `removeprefix` would copy any large one
+        body = body[len(_MARK) :]
     try:
         return _body_decoder.decode(body)
     except ValidationError as fault:

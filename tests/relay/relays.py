@@ -22,6 +22,7 @@ FRONT_LIMITS = FrontLimits(
     head_limit_bytes=65536,
     head_limit_s=30.0,
     idle_client_s=75.0,
+    upload_limit_s=120.0,
     connections_limit=1000,
     write_limit_s=60.0,
     buffered_limit_bytes=1 << 29,

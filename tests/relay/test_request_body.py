@@ -35,10 +35,42 @@ async def test_nothing_is_wanted_before_somebody_reads() -> None:
         await within(wanted.wait())
         assert body.being_read
         body.receive([bytes(READ_AHEAD_BYTES)], whole=True)
-    assert list(map(len, reading.result())) == [READ_AHEAD_BYTES] * 3
+    assert list(map(len, reading.result())) == [READ_AHEAD_BYTES * 3]
 
 
-async def test_pieces_are_not_joined_save_the_crumbs_of_one_read() -> None:
+async def test_a_large_body_is_in_one_piece_and_its_memory_goes_when_nobody_needs_it() -> None:
+    budget = BodyBudget(1 << 20)
+    body = RequestBody(READ_AHEAD_BYTES + 3, budget, lambda: None)
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(body.read(1 << 20))
+        await asyncio.sleep(0)
+        body.receive([b"a" * READ_AHEAD_BYTES], whole=False)
+        body.receive([b"b", b"cd"], whole=True)
+    pieces = reading.result()
+    assert pieces == [b"a" * READ_AHEAD_BYTES + b"bcd"]
+    assert budget.free_bytes < 1 << 20
+    body.let_go()
+    assert (pieces, budget.free_bytes) == ([], 1 << 20)
+
+
+async def test_room_that_is_held_but_not_filled_is_in_the_way_of_who_waits() -> None:
+    budget = BodyBudget(READ_AHEAD_BYTES * 3)
+    body = RequestBody(READ_AHEAD_BYTES * 2, budget, lambda: None)
+    later = asyncio.get_running_loop().time() + 100
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(body.read(1 << 20))
+        await asyncio.sleep(0)
+        assert body.in_the_way_s(later) == 0
+        waiting = tasks.create_task(budget.reserve(READ_AHEAD_BYTES * 2))
+        await asyncio.sleep(0)
+        assert 99 < body.in_the_way_s(later) < 101
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert body.in_the_way_s(later) == 0
+        reading.cancel()
+
+
+async def test_small_pieces_are_not_joined_save_the_crumbs_of_one_read() -> None:
     body = RequestBody(None, BodyBudget(100), lambda: None)
     body.receive([b"a", b"b", b"c"], whole=False)
     body.receive([b"de"], whole=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from pair.errors import BookkeepingError
 from pair.relay.sockets import WRITE_HIGH_BYTES
-from pair.relay.upstream_connection import UpstreamConnection
+from pair.relay.upstream_connection import SLICE_BYTES, UpstreamConnection, slices
 from pair.relay.upstream_pool import UpstreamPool
 from tests.relay.relays import UPSTREAM_LIMITS
 from tests.relay.wires import Upstream, Wire, answering, ok, upstream, within
@@ -17,25 +18,23 @@ from tests.relay.wires import Upstream, Wire, answering, ok, upstream, within
 PIECE = bytes(range(256)) * 256  # 64 KiB
 
 
-class Counting(Sequence[bytes]):
-    """A body that tells how much of it was taken."""
+@dataclass
+class Counter:
+    """How many pieces of a body were taken to be sent."""
 
-    def __init__(self, pieces: int) -> None:
-        self.pieces = pieces
-        self.taken = 0
+    taken: int = 0
 
-    def __len__(self) -> int:
-        return self.pieces
-
-    def __getitem__(self, place: int) -> bytes:  # type: ignore[override]
-        return PIECE
-
-    def __iter__(self) -> Iterator[bytes]:
-        # The first time is for the length only.
-        self.taken = 0
-        for _ in range(self.pieces):
+    def slices(self, body: Sequence[bytes]) -> Iterator[bytes | memoryview]:
+        for piece in slices(body):
             self.taken += 1
-            yield PIECE
+            yield piece
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    counting = Counter()
+    monkeypatch.setattr("pair.relay.upstream_connection.slices", counting.slices)
+    return counting
 
 
 def head(pieces: int) -> bytes:
@@ -44,7 +43,7 @@ def head(pieces: int) -> bytes:
     return b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % length
 
 
-async def test_a_large_body_goes_piece_by_piece_as_the_upstream_takes_it() -> None:
+async def test_a_large_body_goes_piece_by_piece_as_the_upstream_takes_it(counter: Counter) -> None:
     go_on = asyncio.Event()
 
     async def script(wire: Wire, told: Upstream) -> None:
@@ -60,25 +59,24 @@ async def test_a_large_body_goes_piece_by_piece_as_the_upstream_takes_it() -> No
     connected = asyncio.Event()
     async with upstream(script) as up, asyncio.TaskGroup() as tasks:
         pool = UpstreamPool(up.address, UPSTREAM_LIMITS)
-        body = Counting(400)
-        asking = tasks.create_task(pool.ask(head(400), body))
+        asking = tasks.create_task(pool.ask(head(400), [PIECE] * 400))
         await within(connected.wait())
         stalled = -1
         async with asyncio.timeout(5):
-            while stalled != body.taken or not body.taken:
-                stalled = body.taken
+            while stalled != counter.taken or not counter.taken:
+                stalled = counter.taken
                 await asyncio.sleep(0.05)
-        assert 0 < body.taken < 300  # 400 are 25 MiB; the kernel takes some
+        assert 0 < counter.taken < 300  # 400 are 25 MiB; the kernel takes some
         go_on.set()
         answer, answer_head = await within(asking)
         assert (answer_head.status, await answer.read_all(9)) == (200, b"done")
-        assert body.taken == 400
+        assert counter.taken == 400
         answer.release()
         assert pool.idle == 1
         pool.close()
 
 
-async def test_an_early_refusal_is_taken_and_the_rest_not_sent() -> None:
+async def test_an_early_refusal_is_taken_and_the_rest_not_sent(counter: Counter) -> None:
     async def script(wire: Wire, told: Upstream) -> None:
         await wire.until(b"\r\n\r\n")
         await wire.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
@@ -88,10 +86,9 @@ async def test_an_early_refusal_is_taken_and_the_rest_not_sent() -> None:
     gone = asyncio.Event()
     async with upstream(script) as up:
         pool = UpstreamPool(up.address, UPSTREAM_LIMITS)
-        body = Counting(4000)
-        answer, answer_head = await within(pool.ask(head(4000), body))
+        answer, answer_head = await within(pool.ask(head(4000), [PIECE] * 4000))
         assert (answer_head.status, await answer.read_all(9)) == (413, b"no")
-        assert body.taken < 4000
+        assert counter.taken < 4000
         answer.release()
         await within(gone.wait())
         assert pool.idle == 0
@@ -110,6 +107,13 @@ async def test_an_early_beginning_of_an_answer_does_not_stop_the_request() -> No
         answer, answer_head = await within(pool.ask(head(50), [PIECE] * 50))
         assert (answer_head.status, await within(answer.read_all(9))) == (200, b"done")
         answer.release()
+
+
+def test_large_pieces_are_cut_and_none_is_copied() -> None:
+    large = bytearray(SLICE_BYTES * 2 + 1)
+    cut = list(slices([b"a", large]))  # type: ignore[list-item]
+    assert list(map(len, cut)) == [1, SLICE_BYTES, SLICE_BYTES, 1]
+    assert all(each.obj is large for each in cut[1:] if isinstance(each, memoryview))
 
 
 async def test_small_bodies_leave_with_their_head() -> None:
