@@ -1,14 +1,17 @@
-"""How many requests this node has let through to each replica, counted here and nowhere else.
+"""How many slots of each replica this node's requests take, counted here and nowhere else.
 
 Separate and pure because it is what keeps a full engine from being given more: several proxies may
-send at once, each with a picture that is a second old, and only the node sees all of them.
+send at once, each with a picture that is a second old, and only the node sees all of them. A
+request whose client left takes its slot until its engine is done (`pair/core/draining.py`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from pair.core.draining import Draining
 from pair.core.names import EngineName, ModelName
 from pair.errors import BookkeepingError
 
@@ -34,40 +37,86 @@ class Admission:
     def __init__(self) -> None:
         self._running: Counter[ReplicaKey] = Counter()
         self._peak: dict[ReplicaKey, int] = {}
+        self._draining: dict[ReplicaKey, Draining] = {}
 
     def admit(self, key: ReplicaKey, slots: int) -> Admitted | None:
         """Take a slot, None if all are taken. `slots` may have shrunk since others were
         admitted.
         """
-        running = self._running[key] + 1
-        if running > slots:
+        taken = self.taken(key) + 1
+        if taken > slots:
             return None
-        self._running[key] = running
-        self._peak[key] = max(running, self._peak.pop(key, 0))
+        self._running[key] += 1
+        self._peak[key] = max(taken, self._peak.pop(key, 0))
         if len(self._peak) > PEAKS_LIMIT:
             del self._peak[next(iter(self._peak))]
         return Admitted(key)
 
-    def settle(self, admitted: Admitted) -> None:
-        """Give the slot back, once, however the request ended."""
+    def settle(self, admitted: Admitted, *, left_at: float | None = None) -> None:
+        """Give the slot back, once, however the request ended; or let it drain, where its client
+        left at `left_at` and the engine may still compute.
+        """
         if admitted.settled:
             raise BookkeepingError(f"a request to {admitted.key} was settled twice")
         admitted.settled = True
         self._running[admitted.key] -= 1
         if not self._running[admitted.key]:
             del self._running[admitted.key]
+        if left_at is not None:
+            self._draining.setdefault(admitted.key, Draining()).add(left_at)
 
     def running(self, key: ReplicaKey) -> int:
         """Requests admitted to this replica and not settled."""
         return self._running[key]
+
+    def taken(self, key: ReplicaKey) -> int:
+        """Slots that those take, and those whose clients left."""
+        draining = self._draining.get(key)
+        return self._running[key] + (0 if draining is None else len(draining))
+
+    def left_at(self, key: ReplicaKey) -> float | None:
+        """When a client last left a request there on which the engine may still compute."""
+        draining = self._draining.get(key)
+        return None if draining is None else draining.newest_at
 
     def total(self) -> int:
         """The same over all replicas."""
         return self._running.total()
 
     def take_peak(self, key: ReplicaKey) -> int:
-        """The most that ran there at once since this was last asked."""
+        """The most slots taken at once since this was last asked."""
         peak = self._peak.pop(key, 0)
-        if running := self._running[key]:
-            self._peak[key] = running
-        return max(peak, running)
+        if taken := self.taken(key):
+            self._peak[key] = taken
+        return max(peak, taken)
+
+    def take_count(self, key: ReplicaKey, load: int, asked_at: float) -> int:
+        """Believe an engine that was asked at `asked_at` and counts `load` requests there; how many
+        of them did not come through this node.
+
+        Ours is the peak since it counted before, for it may have counted at any moment of it.
+        """
+        foreign = max(0, load - self.take_peak(key))
+        draining = self._draining.get(key)
+        if draining is not None:
+            draining.seen(load - self._running[key], asked_at)
+            self._drained(key, draining)
+        return foreign
+
+    def expire(self, key: ReplicaKey, now: float, grace_s: float) -> None:
+        """The same for an engine that does not count: believe the clock."""
+        draining = self._draining.get(key)
+        if draining is not None:
+            draining.expire(now, grace_s)
+            self._drained(key, draining)
+
+    def nothing_drains(self, engine: EngineName, but: Collection[ModelName] = ()) -> None:
+        """The engine is gone, or holds no other models than these any more."""
+        for key in [key for key in self._draining if key[0] == engine and key[1] not in but]:
+            del self._draining[key]
+
+    def _drained(self, key: ReplicaKey, draining: Draining) -> None:
+        if not draining:
+            del self._draining[key]
+        if key in self._peak:
+            self._peak[key] = self.taken(key)

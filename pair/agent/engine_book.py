@@ -148,7 +148,7 @@ class EngineBook:
         An engine's own number is up to a look old: a request of ours that has ended since would
         still be in it, and a proxy would leave the free slot unused.
         """
-        ours = self._admission.running((replica.engine, replica.model))
+        ours = self._admission.taken((replica.engine, replica.model))
         load = ours + engine.foreign.get(replica.model, 0)
         if replica.waiting is None:
             return replace(replica, running=load)

@@ -18,6 +18,7 @@ import aiohttp
 
 from pair.agent.admission import Admission
 from pair.agent.engine_book import EngineBook, LocalEngine
+from pair.core.membership import FIRST_LOOK_S
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.engine import Engine, EngineReport
 from pair.engines.finder import EngineFinder, recognise
@@ -41,6 +42,8 @@ class EngineWatch:
         settings: which engines the user named (each is waited for as long as it takes), the word on
             their slots, and how often to look.
         engines: those of this process, which need no finding.
+        left_grace_s: how long the slot of a request whose client left drains where the engine
+            cannot count.
         finder: looks on the usual ports as well, None if nobody wants that.
 
     Attributes:
@@ -54,6 +57,7 @@ class EngineWatch:
         limits: UpstreamLimits,
         settings: NodeSettings,
         *,
+        left_grace_s: float,
         engines: Sequence[Engine],
         finder: EngineFinder | None,
     ) -> None:
@@ -65,6 +69,7 @@ class EngineWatch:
         self._finder = finder
         self._slots = min(settings.slots, SLOTS_LIMIT)
         self._settings = settings
+        self._left_grace_s = left_grace_s
         self._missing: dict[str, str] = {}
         self.found = asyncio.Event()
 
@@ -128,11 +133,13 @@ class EngineWatch:
                     self.found.set()
                 if fault is not None and self._is_down(local, fault, misses):
                     _take_down(local, fault)
+                    self._admission.nothing_drains(local.name)
                 else:
                     good_at = loop.time()
                 await self._pause(local)
         finally:
             self._book.remove(local)
+            self._admission.nothing_drains(local.name)
             local.pool.close()
             logger.info("engine %s is gone", local.name)
 
@@ -140,34 +147,37 @@ class EngineWatch:
         self, session: aiohttp.ClientSession, engine: Engine, local: LocalEngine
     ) -> NodeFault | None:
         """Ask it once; what it did instead of answering, None if it answered."""
+        asked_at = asyncio.get_running_loop().time()
         try:
             said = await engine.report(session)
         except NodeFault as fault:
             return fault
-        self._take(local, said)
+        self._take(local, said, asked_at)
         return None
 
-    def _take(self, local: LocalEngine, said: EngineReport) -> None:
+    def _take(self, local: LocalEngine, said: EngineReport, asked_at: float) -> None:
         """Believe what the engine says, but for the slots where the user knows better."""
         replicas = said.replicas
         if self._slots:
             replicas = tuple(replace(replica, slots=self._slots) for replica in replicas)
         local.replicas = replicas
-        local.foreign = {replica.model: self._foreign(local, replica) for replica in replicas}
+        local.foreign = {
+            replica.model: self._foreign(local, replica, asked_at) for replica in replicas
+        }
+        self._admission.nothing_drains(local.name, but=local.foreign)
         local.warnings = said.warnings
         if local.fault:
             logger.info("engine %s answers again", local.name)
         local.fault = ""
 
-    def _foreign(self, local: LocalEngine, replica: ReplicaReport) -> int:
-        """What runs or waits there and is not ours, as of the last time that the engine counted.
-
-        Ours is the peak since that time, for the engine may have counted at any moment of it.
-        """
-        if replica.running is None and replica.waiting is None:
-            return local.foreign.get(replica.model, 0)
-        peak = self._admission.take_peak((replica.engine, replica.model))
-        return max(0, (replica.running or 0) + (replica.waiting or 0) - peak)
+    def _foreign(self, local: LocalEngine, replica: ReplicaReport, asked_at: float) -> int:
+        """What runs or waits there and is not ours, as of the last time that the engine counted."""
+        key = (replica.engine, replica.model)
+        if replica.counts:
+            return self._admission.take_count(key, replica.load, asked_at)
+        now = asyncio.get_running_loop().time()
+        self._admission.expire(key, now, self._left_grace_s)
+        return local.foreign.get(replica.model, 0)
 
     def _is_down(self, local: LocalEngine, fault: NodeFault, misses: int) -> bool:
         """Whether an engine that has not answered is down; some answer nothing while they
@@ -186,11 +196,22 @@ class EngineWatch:
         """Until the next look is due, or something happens there."""
         settled = all(replica.state is ReplicaState.READY for replica in local.replicas)
         idle = settled and not self._works(local) and not any(local.foreign.values())
+        pace = self._settings.idle_look_s if idle else self._settings.busy_look_s
+        left_at = self._left_at(local)
+        if left_at is not None:
+            # As the proxy does it: soon, and then less and less often.
+            left_s = asyncio.get_running_loop().time() - left_at
+            pace = min(pace, max(FIRST_LOOK_S, left_s))
         with suppress(TimeoutError):
-            pace = self._settings.idle_look_s if idle else self._settings.busy_look_s
             async with asyncio.timeout(pace):
                 await local.look.wait()
         local.look.clear()
+
+    def _left_at(self, local: LocalEngine) -> float | None:
+        """When a client last left a request there of which the engine will tell when it is done."""
+        keys = [(one.engine, one.model) for one in local.replicas if one.counts]
+        times = [left_at for key in keys if (left_at := self._admission.left_at(key)) is not None]
+        return max(times, default=None)
 
 
 def _take_down(local: LocalEngine, fault: NodeFault) -> None:

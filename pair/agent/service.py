@@ -65,6 +65,7 @@ class Node:
             self.admission,
             settings.upstream_limits(),
             settings.node,
+            left_grace_s=settings.retry.left_grace_s,
             engines=() if self._embedded is None else (self._embedded,),
             finder=EngineFinder() if settings.node.find_engines else None,
         )

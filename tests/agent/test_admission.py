@@ -78,6 +78,33 @@ def test_peaks_are_bounded_whatever_is_asked_for() -> None:
     assert peaks == [0] * 100 + [1] * PEAKS_LIMIT, "the oldest go first"
 
 
+def test_a_slot_whose_client_left_is_taken_until_the_engine_or_the_clock_frees_it() -> None:
+    admission = Admission()
+    first, second = admission.admit(A, 2), admission.admit(A, 2)
+    assert first is not None
+    assert second is not None
+    admission.settle(first, left_at=1.0)
+    assert (admission.running(A), admission.taken(A), admission.left_at(A)) == (1, 2, 1.0)
+    assert admission.admit(A, 2) is None
+    assert admission.take_count(A, 2, asked_at=2.0) == 0
+    assert admission.taken(A) == 2, "it computes"
+    assert admission.take_count(A, 1, asked_at=3.0) == 0
+    assert (admission.taken(A), admission.left_at(A)) == (1, None)
+    assert admission.take_count(A, 2, asked_at=4.0) == 1, "that one came past us"
+    admission.settle(second, left_at=5.0)
+    admission.expire(A, 5.9, 1.0)
+    assert admission.taken(A) == 1
+    admission.expire(A, 6.0, 1.0)
+    assert admission.taken(A) == 0
+    third = admission.admit(B, 1)
+    assert third is not None
+    admission.settle(third, left_at=7.0)
+    admission.nothing_drains(B[0], but=[B[1]])
+    assert admission.taken(B) == 1
+    admission.nothing_drains(B[0])
+    assert admission.taken(B) == 0
+
+
 class AnyOrder(RuleBasedStateMachine):
     """Requests come and go in any order, over two replicas whose slots change."""
 

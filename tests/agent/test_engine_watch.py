@@ -22,6 +22,8 @@ from tests.agent.face import SOON_S, UPSTREAM, chat, face, until
 QUICK = NodeSettings(busy_look_s=0.01, idle_look_s=0.02, find_s=0.02, look_limit_s=2.0, gone_s=60.0)
 SLOW_ANSWER = EchoSettings(slots=2, decode_rate_tokens_per_s=200, answer_tokens=1_000_000)
 
+GRACE_S = 0.2
+
 
 class Watched:
     """A watch over named engines, and what it has written."""
@@ -40,6 +42,7 @@ class Watched:
             self.admission,
             UPSTREAM,
             replace(pace, engines=urls, slots=slots),
+            left_grace_s=GRACE_S,
             engines=(),
             finder=finder,
         )
@@ -225,6 +228,58 @@ async def test_work_of_ours_is_counted_once() -> None:
             assert watched.replicas[0].running == 1
         watched.admission.settle(admitted)
         await until(lambda: watched.replicas[0].running == 0)
+
+
+async def test_the_slot_of_who_left_is_free_when_the_engine_says_so() -> None:
+    async with EchoEngine(SLOW_ANSWER) as engine, watching(engine.url) as watched:
+        await watched.ready()
+        replica = watched.engines[0].replicas[0]
+        key = (replica.engine, replica.model)
+        admitted = watched.admission.admit(key, 2)
+        assert admitted is not None
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(engine.url + "/v1/chat/completions", data=chat(stream=True)),
+        ):
+            left_at = asyncio.get_running_loop().time()
+            watched.admission.settle(admitted, left_at=left_at)
+            asked = engine.journal.counters.requests_by_path
+            before = asked.total()
+            await engine.journal.until(lambda: asked.total() > before + 10, SOON_S)
+            assert (watched.admission.taken(key), watched.replicas[0].running) == (1, 1)
+        await until(lambda: watched.admission.taken(key) == 0)
+        assert watched.replicas[0].running == 0
+
+
+async def test_the_slot_of_who_left_is_free_after_a_grace_where_nobody_counts() -> None:
+    async with (
+        EchoEngine(EchoSettings(persona="ollama")) as engine,
+        watching(engine.url) as watched,
+    ):
+        await watched.ready()
+        replica = watched.engines[0].replicas[0]
+        key = (replica.engine, replica.model)
+        admitted = watched.admission.admit(key, 1)
+        assert admitted is not None
+        loop = asyncio.get_running_loop()
+        left_at = loop.time()
+        watched.admission.settle(admitted, left_at=left_at)
+        assert watched.admission.admit(key, 1) is None
+        await until(lambda: watched.admission.taken(key) == 0)
+        assert loop.time() - left_at >= GRACE_S
+
+
+async def test_an_engine_that_goes_takes_along_what_drains_there() -> None:
+    async with EchoEngine() as engine, watching(engine.url) as watched:
+        await watched.ready()
+        replica = watched.engines[0].replicas[0]
+        key = (replica.engine, replica.model)
+        admitted = watched.admission.admit(key, 1)
+        assert admitted is not None
+        watched.admission.settle(admitted, left_at=1e9)
+        await engine.crash()
+        await until(lambda: watched.states() == [ReplicaState.DOWN])
+        assert watched.admission.taken(key) == 0
 
 
 async def test_what_an_engine_says_of_itself_is_a_warning() -> None:
