@@ -68,6 +68,24 @@ def unacknowledged_bytes(transport: asyncio.Transport) -> int:
     return int(_INT.unpack(said)[0])
 
 
+def unread_bytes(transport: asyncio.BaseTransport, limit_bytes: int) -> bytes:
+    """What came and was not read when a write failed; to be called in `connection_lost`.
+
+    A server that refuses a request early answers and closes. What we still send is then answered
+    with a reset, and a loop that sees that first gives up reading.
+    """
+    connected = transport.get_extra_info("socket")
+    unread = bytearray()
+    try:
+        with socket.fromfd(connected.fileno(), connected.family, connected.type) as ours:
+            ours.setblocking(False)
+            while len(unread) < limit_bytes and (piece := ours.recv(limit_bytes - len(unread))):
+                unread += piece
+    except OSError:
+        pass  # the reset itself, or nothing more
+    return bytes(unread)
+
+
 def reset(transport: asyncio.Transport) -> None:
     """Close at once and so that it cannot be taken for an orderly end: `abort` alone says FIN.
 

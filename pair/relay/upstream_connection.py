@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
 from pair.errors import BookkeepingError
-from pair.relay.sockets import WRITE_HIGH_BYTES, tune
+from pair.relay.sockets import WRITE_HIGH_BYTES, tune, unread_bytes
 from pair.relay.upstream_answer import UpstreamAnswer
 
 # Of a large body, given to the transport at once: what does not leave now may be copied there.
@@ -88,6 +88,8 @@ class UpstreamConnection(asyncio.Protocol):
     def _send_on(self) -> None:
         """The next pieces of the request's body, until the transport has enough for now."""
         while self._unsent is not None and not self._write_paused:
+            if self._transport.is_closing():  # a write has failed
+                return
             piece = next(self._unsent, None)
             if piece is None:
                 self._unsent = None
@@ -153,6 +155,10 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """However it ended."""
         self._shelf.drop(self)
+        if self._answer is not None and exc is not None and not self._answer.whole:
+            unread = unread_bytes(self._transport, self._shelf.head_limit_bytes)
+            if unread:
+                self.data_received(unread)
         if self._answer is not None:
             self._answer.ended(
                 clean=self._closed_by_upstream and exc is None,

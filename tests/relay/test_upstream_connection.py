@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -92,6 +94,24 @@ async def test_an_early_refusal_is_taken_and_the_rest_not_sent(counter: Counter)
         answer.release()
         await within(gone.wait())
         assert pool.idle == 0
+
+
+async def test_an_early_refusal_is_read_though_our_next_write_is_answered_with_a_reset() -> None:
+    """The engine has answered and closed before the loop looks again."""
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        pool = UpstreamPool(f"127.0.0.1:{listening.getsockname()[1]}", UPSTREAM_LIMITS)
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(
+            lambda: UpstreamConnection(pool), *listening.getsockname()
+        )
+        engine, _ = listening.accept()
+        engine.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+        engine.close()
+        answer = connection.ask(head(400), [PIECE] * 400)
+        answer_head = await within(answer.wait_for_head())
+        assert (answer_head.status, await answer.read_all(9)) == (413, b"no")
+        answer.release()
 
 
 async def test_an_early_beginning_of_an_answer_does_not_stop_the_request() -> None:
