@@ -17,7 +17,7 @@ import aiohttp
 
 from pair.core.names import EngineName
 from pair.core.reports import ReplicaReport, ReplicaState
-from pair.engines.question import ask
+from pair.engines.question import NO_HEADERS, ask
 from pair.errors import GarbledAnswer, NodeFault
 from pair.wire.engine_reports.llamacpp import is_loading
 from pair.wire.engine_reports.reading import EngineLoad, EngineModel, ModelList
@@ -67,13 +67,15 @@ class Engine(ABC):
         url: without a slash at its end; may have a path before all of the engine's own.
         name: unique on its node and lasting, such as `llamacpp:8080`.
         slots: the user's word on the slots of each model, 0 to take the engine's.
+        headers: what each question carries, such as a key.
     """
 
     kind: ClassVar[str]
 
-    def __init__(self, url: str, slots: int = 0) -> None:
+    def __init__(self, url: str, slots: int = 0, headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.url = url
         self.slots = slots
+        self.headers = headers
         self.name = engine_name(self.kind, url)
         self._known: tuple[ReplicaReport, ...] = ()
         self._unreadable = 0
@@ -137,7 +139,7 @@ class Engine(ABC):
 
         async def put(path: str, limit_s: float | None) -> None:
             try:
-                answers[path] = await ask(session, self.url + path, limit_s)
+                answers[path] = await ask(session, self.url + path, limit_s, headers=self.headers)
             except NodeFault as fault:
                 faults[path] = fault
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from pair.engines.generic import Generic
 from pair.engines.llamacpp import LlamaCpp
 from pair.engines.lmstudio import LMStudio
 from pair.engines.ollama import Ollama
-from pair.engines.question import ask
+from pair.engines.question import NO_HEADERS, ask
 from pair.engines.sglang import SGLang
 from pair.engines.vllm import VLLM
 from pair.errors import GarbledAnswer, NodeFault, UnreachableNode
@@ -56,7 +56,12 @@ class PairItself(GarbledAnswer):
 
 
 async def recognise(
-    session: aiohttp.ClientSession, url: str, *, slots: int = 0, if_closed: str = "generic"
+    session: aiohttp.ClientSession,
+    url: str,
+    *,
+    slots: int = 0,
+    if_closed: str = "generic",
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Engine:
     """The engine at this address.
 
@@ -64,6 +69,7 @@ async def recognise(
         url: `http://ADDRESS:PORT`; a `/v1` at its end, as clients have it, is dropped.
         slots: the user's word on them, 0 for the engine's own.
         if_closed: the kind to take it for if it tells nothing without a key.
+        headers: what each question carries, now and later, such as a key.
 
     Raises:
         UnreachableNode: no connection.
@@ -73,12 +79,12 @@ async def recognise(
     """
     base = url.rstrip("/").removesuffix("/v1")
     answers: dict[str, Said] = {}
-    unanswered = await _put(session, base, OPENAI_LIST_PATH, answers)
+    unanswered = await _put(session, base, OPENAI_LIST_PATH, answers, headers)
     if not isinstance(unanswered, UnreachableNode):
         async with asyncio.TaskGroup() as tasks:
             for path in PATHS:
                 if path != OPENAI_LIST_PATH:
-                    tasks.create_task(_put(session, base, path, answers))
+                    tasks.create_task(_put(session, base, path, answers, headers))
     if not answers and unanswered is not None:
         raise unanswered
     kind = recognised_kind(answers) or (if_closed if wants_key(answers) else "")
@@ -86,15 +92,19 @@ async def recognise(
         raise PairItself(f"{base} is a {kind}, not an engine; name the engine behind it")
     if not kind:
         raise GarbledAnswer(f"{base} answers, but not as any inference engine that pair knows")
-    return KINDS[kind](base, slots)
+    return KINDS[kind](base, slots, headers)
 
 
 async def _put(
-    session: aiohttp.ClientSession, base: str, path: str, answers: dict[str, Said]
+    session: aiohttp.ClientSession,
+    base: str,
+    path: str,
+    answers: dict[str, Said],
+    headers: Mapping[str, str],
 ) -> NodeFault | None:
     """Add the answer at this path to the others, or return why there is none."""
     try:
-        answers[path] = await ask(session, base + path, QUESTION_LIMIT_S)
+        answers[path] = await ask(session, base + path, QUESTION_LIMIT_S, headers=headers)
     except NodeFault as fault:
         return fault
     return None

@@ -9,11 +9,12 @@ without being woken. Asked every second, it generates to the end for clients tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pair.core.reports import ReplicaState
 from pair.engines.engine import Engine, Reading, found, listed
+from pair.engines.question import NO_HEADERS
 from pair.errors import GarbledAnswer
 from pair.wire.engine_reports.llamacpp import Props, read_load, read_props
 from pair.wire.engine_reports.openai_list import read_openai_list
@@ -33,8 +34,8 @@ class LlamaCpp(Engine):
 
     kind = "llamacpp"
 
-    def __init__(self, url: str, slots: int = 0) -> None:
-        super().__init__(url, slots)
+    def __init__(self, url: str, slots: int = 0, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        super().__init__(url, slots, headers)
         self._load_asked_at = float("-inf")
         self._has_metrics = False
         self._sleeping = False

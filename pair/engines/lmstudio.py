@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pair.core.names import ModelName
 from pair.engines.engine import Engine, Reading, found, listed
+from pair.engines.question import NO_HEADERS
 from pair.errors import GarbledAnswer
 from pair.wire.engine_reports.lmstudio import read_new_list, read_old_list
 from pair.wire.engine_reports.openai_list import listed_names
@@ -24,8 +25,8 @@ class LMStudio(Engine):
 
     kind = "lmstudio"
 
-    def __init__(self, url: str, slots: int = 0) -> None:
-        super().__init__(url, slots)
+    def __init__(self, url: str, slots: int = 0, headers: Mapping[str, str] = NO_HEADERS) -> None:
+        super().__init__(url, slots, headers)
         self._paths: Sequence[str] = (NEW_PATH, OLD_PATH)
 
     def _lists(self) -> Sequence[str]:

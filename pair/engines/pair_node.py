@@ -5,10 +5,12 @@ Not an engine, but asked in the same way: with the same session, limits and faul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aiohttp
 
 from pair.core.reports import NodeReport
-from pair.engines.question import CONNECT_LIMIT_S, ask
+from pair.engines.question import CONNECT_LIMIT_S, NO_HEADERS, ask
 from pair.errors import GarbledAnswer
 from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
 
@@ -31,11 +33,13 @@ async def report_of(
     limit_s: float | None,
     *,
     connect_limit_s: float = CONNECT_LIMIT_S,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> NodeReport:
     """The report of the `pair` node at this base URL.
 
     Args:
         limit_s: for the whole of it; None leaves that to the caller.
+        headers: besides our own.
 
     Raises:
         UnreachableNode: no connection.
@@ -43,7 +47,9 @@ async def report_of(
         NotPair: an answer that no `pair` node gives.
         GarbledAnswer: meant as a report, and unusable; or no HTTP.
     """
-    said = await ask(session, url + REPORT_PATH, limit_s, connect_limit_s=connect_limit_s)
+    said = await ask(
+        session, url + REPORT_PATH, limit_s, connect_limit_s=connect_limit_s, headers=headers
+    )
     if said.status != 200:
         raise NotPair(
             f"what answers at {url} is not a pair node (status {said.status})",

@@ -8,6 +8,8 @@ matters is said here, once.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import aiohttp
 
@@ -32,6 +34,8 @@ _HEAD_LIMIT_BYTES = 16 * 1024
 
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """Nothing packed, so that the limit on size is one on what must be unpacked, too."""
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 def question_session(
@@ -76,12 +80,14 @@ async def ask(
     *,
     connect_limit_s: float = CONNECT_LIMIT_S,
     limit_bytes: int = ANSWER_LIMIT_BYTES,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Said:
     """The answer to GET, whatever its status; a redirection is an answer, too.
 
     Args:
         limit_s: for the whole of it; None leaves that to the caller.
         limit_bytes: of the answer's body.
+        headers: besides our own, such as the key that the user has named for this node.
 
     Raises:
         UnreachableNode: no connection.
@@ -94,7 +100,7 @@ async def ask(
     )
     try:
         async with session.get(
-            url, timeout=timeout, allow_redirects=False, headers=_HEADERS
+            url, timeout=timeout, allow_redirects=False, headers={**_HEADERS, **headers}
         ) as answer:
             return Said(answer.status, await _body(answer, url, limit_bytes))
     except (aiohttp.ClientError, OSError) as fault:
