@@ -189,6 +189,8 @@ async def _until_stopped(
                 mention(line)
         async with asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(announce(lambda: _words(proxy, node), mention))]
+            if proxy is not None:
+                beside.append(tasks.create_task(proxy.sound()))
             if node is not None:
                 # A model that cannot be loaded ends the command: there is nothing to offer.
                 beside.append(tasks.create_task(node.ready()))

@@ -125,6 +125,7 @@ class Dispatcher:
         self._opened = 0
         self._timer: asyncio.TimerHandle | None = None
         self._feeding = False
+        self._broken: asyncio.Future[None] = loop.create_future()
 
     def open(self, describe: Callable[[TicketId], Opened]) -> Hold:
         """Open a ticket; `describe` makes its event from the number that it gets here."""
@@ -155,6 +156,15 @@ class Dispatcher:
         finally:
             self._feeding = False
 
+    async def sound(self) -> None:
+        """Never returns.
+
+        Raises:
+            BookkeepingError: the books were found wrong when an alarm rang. No alarm rings after
+                that, so whoever runs the proxy must end it.
+        """
+        await asyncio.shield(self._broken)
+
     def stop(self) -> None:
         """Ring no more alarms."""
         if self._timer is not None:
@@ -180,5 +190,11 @@ class Dispatcher:
         # time has come, not before.
         if self.loop.time() < at:
             self._timer = self.loop.call_at(at, self._ring, at)
-        else:
+            return
+        try:
             self.feed(Ticked())
+        except BookkeepingError as fault:
+            # A timer's callback has nobody above it: raised here, it would be a line in the log of
+            # a proxy that no longer probes, retries or gives up.
+            if not self._broken.done():
+                self._broken.set_exception(fault)

@@ -110,6 +110,10 @@ class Proxy:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
+    async def sound(self) -> None:
+        """Never returns; raises BookkeepingError when this proxy cannot go on (a bug of ours)."""
+        await self.dispatcher.sound()
+
     async def drain(self, limit_s: float) -> None:
         """Take nothing new, let what is open end for `limit_s`, then end it."""
         self.dispatcher.feed(DrainRequested())

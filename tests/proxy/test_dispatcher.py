@@ -9,15 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from pair.core.decisions import Dispatch, Probe, RefusalKind
+from pair.core.decisions import Decision, Dispatch, Probe, RefusalKind
 from pair.core.events import (
     DrainRequested,
+    Event,
     Failure,
     FailureKind,
     NodeReported,
     NodeSighted,
     Opened,
     ProbeMissed,
+    Ticked,
     Usage,
 )
 from pair.core.names import ModelName, NodeId, Outcome, TicketId
@@ -343,3 +345,26 @@ async def test_tickets_are_numbered_in_the_order_of_their_opening() -> None:
     for hold in holds:
         desk.close(hold)
     desk.dispatcher.stop()
+
+
+class Wrong(Scheduler):
+    """One with a bug that shows when an alarm rings."""
+
+    def handle(self, event: Event, now: float) -> list[Decision]:
+        if isinstance(event, Ticked):
+            raise BookkeepingError("I3: settled twice")
+        return super().handle(event, now)
+
+
+async def test_books_that_an_alarm_finds_wrong_end_the_proxy() -> None:
+    loop = asyncio.get_running_loop()
+    quick = Settings(probing=ProbingSettings(interval_s=0.05))
+    dispatcher = Dispatcher(
+        Wrong(quick.limits(), QueueDepth(), loop.time()), loop, lambda probe: None
+    )
+    dispatcher.feed(NodeSighted(NodeId("a"), "a", ("http://a:1",)))
+    dispatcher.feed(NodeReported(NodeId("a"), report("a")))
+    async with asyncio.timeout(SOON_S):
+        with pytest.raises(BookkeepingError, match="I3: settled twice"):
+            await dispatcher.sound()
+    dispatcher.stop()
