@@ -38,6 +38,12 @@ class UnreachableNode(NodeFault):
     """No connection came about: refused, no route, unresolved name, or the connect limit passed."""
 
 
+class NoSocketsLeft(NodeFault):
+    """Our own machine had no file, port or memory left for a connection: says nothing of the node,
+    and passes.
+    """
+
+
 class LostUpstream(NodeFault):
     """A connection that stood ended (closed, reset) before the answer was whole.
 

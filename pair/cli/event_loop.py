@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -36,6 +36,9 @@ class Stop(asyncio.Event):
         super().__init__()
         self.number = 0
 
+
+FILES: Final = 10240
+"""Asked for where there is no limit: macOS refuses more, and this is twice what all clients use."""
 
 Program = Callable[[Stop], Coroutine[Any, Any, int]]
 """A long-running command: works until the event is set, then ends in order; gives its exit code."""
@@ -65,7 +68,22 @@ def run_until_stopped(program: Program) -> int:
     Returns:
         The program's exit code, or 128 + the signal's number after a second signal.
     """
+    _take_all_files()
     return run(_under_signals(program))
+
+
+def _take_all_files() -> None:
+    """Each connection is an open file, and systems allow 256 or 1024 of them until they are asked
+    for more; what the user has forbidden stays so.
+    """
+    if sys.platform == "win32":
+        return
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else most
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, Answer]) -> Answer | None:

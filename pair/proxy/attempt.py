@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn, assert_never
 
 from pair.core.events import Failure, FailureKind, Usage
-from pair.errors import GarbledAnswer, LostUpstream, PairError, UnreachableNode
+from pair.errors import GarbledAnswer, LostUpstream, NoSocketsLeft, PairError, UnreachableNode
 from pair.proxy.dispatcher import Hold
 from pair.proxy.links import Link
 from pair.relay.exchange import Exchange
@@ -85,7 +85,7 @@ class Attempt:
             if self._hold.aborted is None:
                 raise
             self._over(self._hold.aborted.detail)
-        except (UnreachableNode, LostUpstream, GarbledAnswer) as fault:
+        except (UnreachableNode, NoSocketsLeft, LostUpstream, GarbledAnswer) as fault:
             self._fail(Failure(self._kind(fault), str(fault)))
         finally:
             self._hold.on_abort = None
@@ -156,12 +156,17 @@ class Attempt:
             self._upstream.abort()
         scope.reschedule(asyncio.get_running_loop().time())
 
-    def _kind(self, fault: UnreachableNode | LostUpstream | GarbledAnswer) -> FailureKind:
+    def _kind(
+        self, fault: UnreachableNode | NoSocketsLeft | LostUpstream | GarbledAnswer
+    ) -> FailureKind:
         if self._exchange.begun:
             return FailureKind.CUT
         match fault:
             case UnreachableNode():
                 return FailureKind.UNREACHABLE
+            case NoSocketsLeft():
+                # Like a full node: a moment later it may be done, and nobody is to blame.
+                return FailureKind.BUSY
             case LostUpstream():
                 return FailureKind.RESET
             case GarbledAnswer():

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from pair.errors import UnreachableNode
+from pair.errors import NodeFault, NoSocketsLeft, UnreachableNode
 from pair.relay.addresses import Address, TcpAddress, UnixAddress
 
 # How long an address may take before the next one is tried beside it (RFC 8305 recommends it).
@@ -32,6 +32,9 @@ _WHY = {
     errno.ETIMEDOUT: "did not answer",
 }
 
+# What this machine lacks: files for the process or for all, memory for sockets, free ports.
+OURS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL))
+
 
 class Dialer:
     """Knows one address, and what its name meant last time."""
@@ -48,6 +51,7 @@ class Dialer:
 
         Raises:
             UnreachableNode: refused, no route, unresolved, or the limit passed; says which.
+            NoSocketsLeft: this machine has none.
         """
         loop = asyncio.get_running_loop()
         address = self._address
@@ -62,8 +66,7 @@ class Dialer:
         except socket.gaierror as error:
             raise UnreachableNode(f"{address} cannot be reached, its name is not known") from error
         except OSError as error:
-            why = _WHY.get(error.errno or 0) or f"cannot be reached: {error.strerror or error}"
-            raise UnreachableNode(f"{address} {why}") from error
+            raise _in_words(error, address) from error
 
     async def _connect(self, address: TcpAddress) -> socket.socket:
         """What worked last time first; if that fails or there is none, the name is looked up."""
@@ -163,6 +166,13 @@ def _is_literal(address: TcpAddress) -> bool:
     except socket.gaierror:
         return False
     return True
+
+
+def _in_words(error: OSError, address: Address) -> NodeFault:
+    if error.errno in OURS:
+        return NoSocketsLeft(f"{address} was not asked: {error.strerror or error} on this machine")
+    why = _WHY.get(error.errno or 0) or f"cannot be reached: {error.strerror or error}"
+    return UnreachableNode(f"{address} {why}")
 
 
 def _rank(error: OSError) -> int:

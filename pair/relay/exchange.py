@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from typing import Protocol
 
@@ -65,6 +65,9 @@ class Exchange:
         begun: something of the answer has been committed to; no other answer is possible.
         over: the answer is whole, or cut.
         client_left: the client hung up first.
+        own: headers of ours that every answer carries, whoever it is from.
+        stopped: lower-case names of headers that no upstream's answer passes on, because `own` says
+            it better.
     """
 
     __slots__ = (
@@ -82,6 +85,8 @@ class Exchange:
         "client_left",
         "head",
         "over",
+        "own",
+        "stopped",
     )
 
     def __init__(
@@ -94,6 +99,8 @@ class Exchange:
         self.begun = False
         self.over = False
         self.client_left = False
+        self.own: Sequence[Header] = ()
+        self.stopped: Collection[bytes] = ()
         self._wire = wire
         self._framing = _Framing.NONE
         self._head_bytes = b""
@@ -130,7 +137,9 @@ class Exchange:
             chunked=False,
             keep_alive=True,
         )
-        self.begin(head, [*headers, (b"Content-Length", b"%d" % len(body))])
+        # An answer that can have no body may not say how long it is (RFC 9110, 8.6).
+        length = [] if status == 204 else [(b"Content-Length", b"%d" % len(body))]
+        self.begin(head, [*headers, *length])
         self.finish(body)
 
     @property
@@ -165,7 +174,13 @@ class Exchange:
             framing += b"Connection: close\r\n"
         elif self.head.minor_version == 0:
             framing += b"Connection: keep-alive\r\n"
-        self._head_bytes = answer_bytes(head, framing=framing, keep_length=keep_length, add=add)
+        self._head_bytes = answer_bytes(
+            head,
+            framing=framing,
+            keep_length=keep_length,
+            drop=self.stopped,
+            add=(*add, *self.own) if self.own else add,
+        )
 
     def send(self, piece: bytes) -> None:
         """Write this piece of the body now; `b""` writes the head alone."""

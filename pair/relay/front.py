@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,7 @@ from pair.relay.addresses import Address, TcpAddress, UnixAddress, parse_address
 from pair.relay.client_connection import ClientConnection
 from pair.relay.frontage import Frontage, Serve
 from pair.relay.limits import FrontLimits
+from pair.relay.sockets import connections_that_fit
 
 # Connections that the kernel keeps until we accept them: a fan-out of agents opens some hundred at
 # once.
@@ -42,7 +44,8 @@ class Front:
     """
 
     def __init__(self, serve: Serve, limits: FrontLimits) -> None:
-        self._limits = limits
+        fitting = connections_that_fit(limits.connections_limit)
+        self._limits = limits = replace(limits, connections_limit=fitting)
         self._frontage = Frontage(serve, limits)
         self._listening: list[asyncio.Server] = []
         # With what was made there: whoever came later may have put something else in its place.

@@ -157,7 +157,12 @@ def request_bytes(
 
 
 def answer_bytes(
-    head: AnswerHead, *, framing: bytes, keep_length: bool, add: Sequence[Header] = ()
+    head: AnswerHead,
+    *,
+    framing: bytes,
+    keep_length: bool,
+    drop: Collection[bytes] = (),
+    add: Sequence[Header] = (),
 ) -> bytes:
     """The head to send to the client, its blank line included.
 
@@ -166,6 +171,7 @@ def answer_bytes(
             stays.
         keep_length: `Content-Length` passes, whatever `Connection` names: the client needs it to
             find the end, and RFC 9110, 7.6.1 does not let a sender name it there.
+        drop: lower-case names that do not pass besides the hop-by-hop ones and `x-pair-*`.
         add: headers of ours.
     """
     reason = head.reason.translate(_CONTROL_TO_SPACE)
@@ -173,6 +179,8 @@ def answer_bytes(
     length = {b"content-length"}
     named = _named_by_connection(head.named)
     dropped = named - length if keep_length else named | length
+    if drop:
+        dropped = dropped.union(drop)
     for name, value in head.headers:
         if not _stops_downward(name) and (not dropped or name.lower() not in dropped):
             parts += (name, b": ", value, b"\r\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 if sys.platform != "win32":
     import fcntl
+    import resource
     import termios
 
 # A machine that was switched off is noticed after 30 + 3 * 10 s on a connection where nothing else
@@ -28,8 +29,23 @@ WRITE_LOW_BYTES = 16 * 1024
 UNSENT_BYTES = 64 * 1024
 
 _INT = struct.Struct("i")
+# Files for what are no clients and nothing that is asked for them: listeners, logs, probes.
+FILES_ASIDE = 64
+
 # SO_LINGER, on and for no time: closing sends a reset instead of an orderly end.
 _NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+
+
+def connections_that_fit(limit: int) -> int:
+    """Of so many client connections, how many this process has files for: each may need a second
+    one upstream, and all else needs some. A process without files left can neither accept nor dial.
+    """
+    if sys.platform == "win32":
+        return limit
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return limit
+    return max(1, min(limit, (files - FILES_ASIDE) // 2))
 
 
 def tune(transport: asyncio.Transport) -> None:

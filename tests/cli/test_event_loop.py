@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pair.cli.event_loop import REPEAT_S, Heard, run, run_until_stopped
+from pair.cli.event_loop import FILES, REPEAT_S, Heard, run, run_until_stopped
 from pair.errors import SettingsError
 from tests.cli.processes import pair_process
 
@@ -114,3 +117,21 @@ async def test_the_third_ends_what_hangs(home: Path) -> None:
         await process.line_with("given up")
         process.signal(signal.SIGTERM)
         assert await process.end() == 143
+
+
+def test_a_long_command_may_open_as_many_files_as_the_system_lets_it() -> None:
+    asked = """
+import resource, sys
+from pair.cli.event_loop import run_until_stopped
+
+async def program(stop):
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    return 0
+
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, most))
+sys.exit(run_until_stopped(program))
+"""
+    said = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    soft, hard = map(int, said.stdout.split())
+    assert soft == (FILES if hard == resource.RLIM_INFINITY else hard)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from pair.errors import UnreachableNode
+from pair.errors import NoSocketsLeft, UnreachableNode
 from pair.relay.addresses import TcpAddress, parse_address
 from pair.relay.dialing import STAGGER_S, Dialer, Resolved
 from tests.relay.wires import Upstream, Wire, upstream, within
@@ -162,3 +163,16 @@ async def test_of_two_that_connect_at_once_one_is_closed(monkeypatch: pytest.Mon
     async with upstream(held) as up:
         await within(Dialer(TcpAddress("two.test", up.port), 3.0).dial(asyncio.Protocol))
         assert up.connections in (1, 2)
+
+
+async def test_a_lack_of_our_own_is_not_blamed_on_the_address() -> None:
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with upstream(held) as up:
+        dialer = Dialer(TcpAddress("127.0.0.1", up.port), 3.0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+        try:
+            with pytest.raises(NoSocketsLeft, match="Too many open files on this machine"):
+                await within(dialer.dial(asyncio.Protocol))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+        await within(dialer.dial(asyncio.Protocol))

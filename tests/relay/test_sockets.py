@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 
 from pair.relay.exchange import Exchange, plain_answer
 from pair.relay.front import Front
-from pair.relay.sockets import KEEPALIVE_IDLE_S, WRITE_HIGH_BYTES, WRITE_LOW_BYTES, reset, tune
+from pair.relay.sockets import (
+    FILES_ASIDE,
+    KEEPALIVE_IDLE_S,
+    UNSENT_BYTES,
+    WRITE_HIGH_BYTES,
+    WRITE_LOW_BYTES,
+    connections_that_fit,
+    reset,
+    tune,
+    unacknowledged_bytes,
+)
 from tests.relay.relays import FRONT_LIMITS
 from tests.relay.wires import Wire, client, upstream, within
 
@@ -61,3 +72,35 @@ async def test_a_unix_socket_is_left_alone(tmp_path: Path) -> None:
         async with client(path) as wire:
             await wire.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             assert (await wire.answer()).body == b"hello\n"
+
+
+async def test_no_more_clients_than_there_are_files_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FILES_ASIDE + 20
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert [connections_that_fit(limit) for limit in (5, 10, 11, 4096)] == [5, 10, 10, 10]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert connections_that_fit(4096) == 4096
+
+
+async def test_what_the_other_side_has_not_taken_is_known_and_bounded() -> None:
+    loop = asyncio.get_running_loop()
+    accepted: asyncio.Queue[asyncio.Transport] = asyncio.Queue()
+
+    class Accepting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            accepted.put_nowait(transport)
+
+    listening = await loop.create_server(Accepting, "127.0.0.1", 0)
+    with socket.create_connection(listening.sockets[0].getsockname()) as other:
+        transport = await within(accepted.get())
+        tune(transport)
+        assert unacknowledged_bytes(transport) == 0
+        piece = bytes(UNSENT_BYTES)
+        while transport.get_write_buffer_size() < 4 * UNSENT_BYTES:
+            transport.write(piece)
+            await asyncio.sleep(0)
+        assert 0 < unacknowledged_bytes(transport) < 8 * UNSENT_BYTES
+        assert other.recv(1) == piece[:1]
+        transport.abort()
+    listening.close()
