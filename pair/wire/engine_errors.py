@@ -23,13 +23,37 @@ RETRY_AFTER_LIMIT_S = 3600.0
 """Longest pause that a node can talk us into."""
 
 _BUSY_WORDS = re.compile(
-    r"busy|overload|too many|capacity|queue is full|no (?:free |idle |available )?slots?",
+    r"busy|overload|too many|capacity|queue is full|higher priority"
+    r"|no (?:free |idle |available )?slots?",
     re.IGNORECASE,
 )
 _LOADING_WORDS = re.compile(r"loading|warming up|starting up|not ready", re.IGNORECASE)
 _NO_MODEL_WORDS = re.compile(
-    r"model\b.*\b(?:not found|not exist|not loaded)|no such model|unknown model", re.IGNORECASE
+    r"model\b.*\b(?:not found|not exist|not loaded)|no such model|unknown model|no models? loaded",
+    re.IGNORECASE,
 )
+
+_NO_MODEL_400 = re.compile(
+    r"model(?: '[^']*')? (?:is )?not (?:found|loaded)$|no models? loaded", re.IGNORECASE
+)
+"""The same with status 400, which also means the client's own mistakes and quotes them: llama.cpp
+without a model of its own, and LM Studio."""
+
+_NO_LOAD_400 = re.compile(r"failed to load model\b", re.IGNORECASE)
+"""LM Studio's words, with status 400, for a model that its machine has no room for just now."""
+
+_TOO_LONG_WORDS = re.compile(
+    r"exceed\w*\b.{0,60}\b(?:context|model length)|\bcontext\b.{0,40}\bexceed"
+    r"|longer than .{0,40}\bmodel(?:'s context)? length"
+    r"|max(?:imum)? (?:context|model) (?:size|length)"
+    r"|context length of only|when context the overflows|too large to process",
+    re.IGNORECASE,
+)
+"""Engines' words for a prompt that does not fit, some of them with status 500 or 503. It fits no
+better elsewhere, and is nobody's failure but the prompt's."""
+
+_OLLAMA_500 = "unexpected server status: llm "
+"""Before these words Ollama says with status 500 that its runner is only busy or loading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +90,33 @@ def classify_answer(
 
 
 def _kind(status: int, complaint: _Complaint) -> FailureKind | None:
+    words = complaint.message
     if status in (400, 404):
-        no_model = complaint.code == MODEL_NOT_FOUND or (
-            status == 404 and _NO_MODEL_WORDS.search(complaint.message)
-        )
-        return FailureKind.NO_SUCH_MODEL if no_model else None
+        return _kind_of_refusal(status, complaint)
     if status == 429:
         return FailureKind.RATE_LIMITED
-    if status == 500:
+    if status in (500, 503) and _TOO_LONG_WORDS.search(words):
+        return None
+    if status == 500 and not words.startswith(_OLLAMA_500):
         return FailureKind.ENGINE_ERROR
     if status == 529 or complaint.code in (NODE_BUSY, NODE_DRAINING):
         return FailureKind.BUSY
-    if status == 503 and _LOADING_WORDS.search(complaint.message):
+    if status in (500, 503) and _LOADING_WORDS.search(words):
         return FailureKind.LOADING
-    if status == 503 and _BUSY_WORDS.search(complaint.message):
+    if status in (500, 503) and _BUSY_WORDS.search(words):
         return FailureKind.BUSY
-    return FailureKind.BAD_GATEWAY
+    return FailureKind.ENGINE_ERROR if status == 500 else FailureKind.BAD_GATEWAY
+
+
+def _kind_of_refusal(status: int, complaint: _Complaint) -> FailureKind | None:
+    """Of an answer that is mostly the client's, but not where the node lacks the model."""
+    if complaint.code == MODEL_NOT_FOUND:
+        return FailureKind.NO_SUCH_MODEL
+    if status == 404:
+        return FailureKind.NO_SUCH_MODEL if _NO_MODEL_WORDS.search(complaint.message) else None
+    if _NO_MODEL_400.match(complaint.message):
+        return FailureKind.NO_SUCH_MODEL
+    return FailureKind.ENGINE_ERROR if _NO_LOAD_400.match(complaint.message) else None
 
 
 def _complaint(body: bytes) -> _Complaint:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,112 @@ def test_what_is_the_clients_goes_to_the_client(status: int) -> None:
 )
 def test_a_refusal_of_the_request_itself_goes_to_the_client(status: int, body: bytes) -> None:
     assert classify_answer(status, nothing, body) is None
+
+
+# Each with where its engine says it (read 2026-11).
+WORDINGS = [
+    # llama.cpp, tools/server/server-http.cpp, middleware_server_state
+    (
+        503,
+        '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}',
+        FailureKind.LOADING,
+    ),
+    # llama.cpp, server-context.cpp, get_slots with fail_on_no_slot
+    (503, '{"error":{"message":"no slot available","code":503}}', FailureKind.BUSY),
+    # llama.cpp, server-models.cpp, router_validate_model, now and in 2025
+    (400, '{"error":{"message":"model \'x\' not found","code":400}}', FailureKind.NO_SUCH_MODEL),
+    (400, '{"error":{"message":"model not found","code":400}}', FailureKind.NO_SUCH_MODEL),
+    (400, '{"error":{"message":"model is not loaded","code":400}}', FailureKind.NO_SUCH_MODEL),
+    # Ollama, server/sched.go, ErrMaxQueue, and server/routes.go
+    (
+        503,
+        '{"error":"server busy, please try again.  maximum pending requests exceeded"}',
+        FailureKind.BUSY,
+    ),
+    (404, '{"error":"model \'x\' not found"}', FailureKind.NO_SUCH_MODEL),
+    (404, '{"error":"model \\"x\\" not found, try pulling it first"}', FailureKind.NO_SUCH_MODEL),
+    # Ollama, llm/llama_server.go "unexpected server status: %s" with the words of llm/server.go
+    (500, '{"error":"unexpected server status: llm busy - no slots available"}', FailureKind.BUSY),
+    (500, '{"error":"unexpected server status: llm server loading model"}', FailureKind.LOADING),
+    (
+        500,
+        '{"error":"unexpected server status: llm server not responding"}',
+        FailureKind.ENGINE_ERROR,
+    ),
+    # Ollama, llm/status.go and older llm/memory.go: broken or out of memory, whatever they load
+    (
+        500,
+        '{"error":"llama-server process has terminated: error loading model"}',
+        FailureKind.ENGINE_ERROR,
+    ),
+    (
+        500,
+        '{"error":"model requires more system memory (63 GiB) than is available (18 GiB)"}',
+        FailureKind.ENGINE_ERROR,
+    ),
+    # LM Studio, as its users quote it
+    (404, '{"error":{"message":"No models loaded. Please load a"}}', FailureKind.NO_SUCH_MODEL),
+    (400, '{"error":{"message":"No models loaded. Please load a"}}', FailureKind.NO_SUCH_MODEL),
+    (
+        400,
+        '{"error":{"message":"Failed to load model \\"x\\". Error: stopped due to insufficient"}}',
+        FailureKind.ENGINE_ERROR,
+    ),
+    # vLLM, entrypoints/openai/serving_engine.py, _check_model; torch's own words
+    (
+        404,
+        '{"error":{"message":"The model `x` does not exist.","type":"NotFoundError","code":404}}',
+        FailureKind.NO_SUCH_MODEL,
+    ),
+    (
+        500,
+        '{"error":{"message":"CUDA out of memory. Tried to allocate 2 GiB"}}',
+        FailureKind.ENGINE_ERROR,
+    ),
+    # SGLang, srt/managers/scheduler.py, _abort_on_queued_limit
+    (503, '{"error":{"message":"The request queue is full.","code":503}}', FailureKind.BUSY),
+    (
+        503,
+        '{"message":"The request is aborted by a higher priority request."}',
+        FailureKind.BUSY,
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), WORDINGS)
+def test_what_engines_really_say(status: int, body: str, kind: FailureKind) -> None:
+    failure = classify_answer(status, nothing, body.encode())
+    assert failure is not None
+    assert failure.kind is kind
+
+
+TOO_LONG = [
+    # llama.cpp, server-context.cpp, over the years
+    "request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it",
+    "the request exceeds the available context size. try increasing the context size",
+    "input is larger than the max context size. skipping",
+    "input (3926 tokens) is too large to process. increase the physical batch size",
+    "Context size has been exceeded.",
+    # Ollama, server/routes.go
+    "the input length exceeds the context length",
+    "input length exceeds maximum context length",
+    # LM Studio, as its users quote it
+    "Trying to keep the first 9000 tokens when context the overflows. However, [...]",
+    "[...] the model is loaded with context length of only 4096 tokens, which is not enough.",
+    # vLLM, entrypoints/openai/serving_engine.py and v1/engine/processor.py
+    "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    # SGLang, srt/managers/tokenizer_manager.py
+    "The input (10009 tokens) is longer than the model's context length (8192 tokens).",
+    "Requested token count exceeds the model's maximum context length of 8192 tokens.",
+]
+
+
+@pytest.mark.parametrize("status", [400, 500, 503])
+@pytest.mark.parametrize("words", TOO_LONG)
+def test_a_prompt_that_does_not_fit_is_the_clients_with_any_status(status: int, words: str) -> None:
+    for shape in ({"error": {"message": words, "code": status}}, {"error": words}):
+        assert classify_answer(status, nothing, json.dumps(shape).encode()) is None
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
