@@ -22,7 +22,7 @@ def knob(default: Any, unit: str, reason: str, *, least: float = 0, form: str = 
         reason: what the setting does and why this default.
         least: the smallest number that makes sense.
         form: what a text must look like: "" for anything, "address" (HOST:PORT or a path), "port"
-            (HOST:PORT only), "url", "strategy".
+            (HOST:PORT only), "url", "origin", "strategy".
     """
     return field(
         default=default, metadata={"unit": unit, "reason": reason, "least": least, "form": form}
@@ -59,6 +59,22 @@ class ProxySettings:
         "bytes",
         "Request bodies held at once by a proxy, and by a node; beyond it the next upload waits.",
         least=1024,
+    )
+    cors_origins: tuple[str, ...] = knob(
+        ("loopback", "apps"),
+        "",
+        "Web pages that may use the proxy, as origins such as `https://chat.example.org`. "
+        "`loopback` are those that this machine serves, `apps` desktop programs (`app://`, `file://`, "
+        "`tauri://`, `vscode-webview://`), `*` all: then any page that you open can use your "
+        "machines.",
+        form="origin",
+    )
+    names: tuple[str, ...] = knob(
+        (),
+        "",
+        "Names of the proxy besides addresses, names without a dot, and those that end in "
+        ".localhost, .local, .internal or .home.arpa; under any other it refuses, for it may be a "
+        "stranger's web page that calls (DNS rebinding). `*` takes any name.",
     )
     drain_s: float = knob(
         30.0, "s", "How long a stopping proxy or node lets running answers finish."

@@ -73,6 +73,9 @@ class App:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request; what is raised beyond this is our own mistake."""
         path, _ = split_target(exchange.head.target)
+        if exchange.head.first(b"origin") is not None:
+            _refuse_page(exchange, path)
+            return
         if path == "/pair" or path.startswith("/pair/"):
             self._answer_own_page(exchange, path)
             return
@@ -220,3 +223,12 @@ class App:
     def _not_here(self, name: str) -> RequestFault:
         words = f"{name!r} is not on this node. {models_sentence(self._book.models())}"
         return RequestFault(404, MODEL_NOT_FOUND, words, param="model")
+
+
+def _refuse_page(exchange: Exchange, path: str) -> None:
+    """A browser has no business here: a proxy drops what its pages say of their origin, so this is
+    a page that tries this machine's ports.
+    """
+    words = "A node answers proxies, not web pages; a page asks its proxy (port 7247)."
+    answer = own_answer(dialect_of(path), 403, "foreign_origin", words)
+    exchange.answer(answer.status, answer.headers, answer.body)

@@ -17,6 +17,7 @@ from pair.cli.addresses import tcp_address
 from pair.core.strategies import STRATEGIES
 from pair.discovery.fixed_list import base_url
 from pair.errors import SettingsError, UnusableAddress
+from pair.proxy.gate import APPS_WORD, LOOPBACK_WORD
 from pair.relay.addresses import is_base_url, parse_address
 from pair.settings import FixedNode, Settings
 
@@ -147,6 +148,8 @@ def _one(kind: Any, knob: Knob, value: Any) -> Any:
             return _port(value)
         case "url":
             return _url(value)
+        case "origin":
+            return _origin(value)
         case _:
             return value
 
@@ -194,6 +197,17 @@ def _url(text: str) -> str:
     if not is_base_url(text):
         raise SettingsError(f"has {text!r}; right is a URL such as http://192.168.1.20:11434")
     return text.rstrip("/")
+
+
+def _origin(text: str) -> str:
+    """As browsers write it: a scheme and a machine, without a path."""
+    scheme, separator, authority = text.partition("://")
+    words = ("*", "null", LOOPBACK_WORD, APPS_WORD)
+    if text in words or (scheme and separator and authority and "/" not in authority):
+        return text
+    raise SettingsError(
+        f"has {text!r}; right is loopback, apps, * or an origin such as https://chat.example.org"
+    )
 
 
 def _fixed_node_table(text: str) -> dict[str, Any]:

@@ -37,6 +37,10 @@ from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
 
+_ENDS_HERE = frozenset((b"origin",))
+"""What the gate has decided by: an engine has rules of its own for pages, which are about others
+than ours."""
+
 STOPPED_RETRY_AFTER_S = 5
 """Said to whom a stopping proxy cuts short: about as long as a restart takes."""
 
@@ -139,6 +143,7 @@ class Forward:
             head,
             authority=link.pool.authority,
             body_length=sum(map(len, self._body)),
+            drop=_ENDS_HERE if head.first(b"origin") is not None else (),
             add=choice_headers(replica.engine, model) if tell else (),
             target=link.path + plain_target(head.target),
         )

@@ -20,6 +20,7 @@ from pair.proxy.admin import Admin
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.dispatcher import Dispatcher
 from pair.proxy.front_door import FrontDoor
+from pair.proxy.gate import Gate
 from pair.proxy.links import Links
 from pair.proxy.prober import Prober
 from pair.relay.front import Front
@@ -94,7 +95,8 @@ class Proxy:
             body_limit_bytes=settings.proxy.body_limit_bytes,
             started_at=time.time(),
         )
-        self._front = await stack.enter_async_context(Front(door.serve, settings.front_limits()))
+        gate = Gate(door.serve, origins=settings.proxy.cors_origins, names=settings.proxy.names)
+        self._front = await stack.enter_async_context(Front(gate.serve, settings.front_limits()))
         self.addresses = tuple([await self._front.open(a) for a in settings.proxy.listen])
         await stack.enter_async_context(
             FixedList(dispatcher.feed, [(node.url, node.name) for node in settings.nodes])
