@@ -13,7 +13,7 @@ from pair.bench.echo_engine import control
 from pair.bench.echo_engine.exchange import Exchange, Premises
 from pair.bench.echo_engine.faults import FaultBook
 from pair.bench.echo_engine.generation import Workbench
-from pair.bench.echo_engine.journal import Journal
+from pair.bench.echo_engine.journal import Journal, Witness
 from pair.bench.echo_engine.personas import persona
 from pair.bench.echo_engine.reply import abort
 from pair.bench.echo_engine.settings import EchoSettings, parse_listen
@@ -40,9 +40,11 @@ class EchoEngine:
         url: its address, `http://ADDRESS:PORT`, once entered.
     """
 
-    def __init__(self, settings: EchoSettings | None = None) -> None:
+    def __init__(
+        self, settings: EchoSettings | None = None, witness: Witness | None = None
+    ) -> None:
         self.settings = settings or EchoSettings()
-        self.journal = Journal(self.settings.journal_limit)
+        self.journal = Journal(self.settings.journal_limit, witness)
         self.faults = FaultBook(self.settings.faults)
         self.url = ""
         self._bench = Workbench(self.settings, self.journal)

@@ -96,11 +96,20 @@ class Counters:
     decode_s: float = 0.0
 
 
-class Journal:
-    """A ring of the last entries, sums over all, and a way to wait for what they say."""
+Witness = Callable[[Entry], None]
 
-    def __init__(self, limit: int) -> None:
+
+class Journal:
+    """A ring of the last entries, sums over all, and a way to wait for what they say.
+
+    Args:
+        witness: told of each entry as it is opened, started and closed, for what must outlive the
+            process.
+    """
+
+    def __init__(self, limit: int, witness: Witness | None = None) -> None:
         self._limit = limit
+        self._witness = witness
         self._origin_s = time.monotonic()
         self._numbers = 0
         self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -123,6 +132,7 @@ class Journal:
         self._numbers += 1
         entry = Entry(self._numbers, request_id, path, self.now_s(), headers)
         self.entries.append(entry)
+        self._tell(entry)
         self.changed()
         return entry
 
@@ -135,6 +145,7 @@ class Journal:
             self.starts.move_to_end(entry.request_id)
             if len(self.starts) > self._limit:
                 self.starts.popitem(last=False)
+        self._tell(entry)
         self.changed()
 
     def close(self, entry: Entry, fate: Fate) -> None:
@@ -142,6 +153,7 @@ class Journal:
         entry.fate, entry.end_s = fate, self.now_s()
         entry.body_sha256 = entry.digest.hexdigest()
         self.counters.fates[fate] += 1
+        self._tell(entry)
         self.changed()
 
     def set_load(self, running: int, waiting: int) -> None:
@@ -173,6 +185,10 @@ class Journal:
                 await met
         finally:
             self._watchers.remove(watcher)
+
+    def _tell(self, entry: Entry) -> None:
+        if self._witness is not None:
+            self._witness(entry)
 
     def changed(self) -> None:
         """Wake those in `until` whose condition holds now."""

@@ -85,3 +85,12 @@ def test_the_json_holds_no_headers() -> None:
     assert (shown["slot"], shown["fate"], shown["request_id"]) == (1, "hung_up", "id")
     assert shown["arrival_s"] <= shown["start_s"] <= shown["end_s"]
     assert b"secret" not in text
+
+
+def test_a_witness_is_told_of_opening_start_and_end() -> None:
+    told: list[tuple[str, bool]] = []
+    journal = Journal(limit=2, witness=lambda each: told.append((each.fate, each.slot is not None)))
+    entry = journal.open("/v1/x", "id", ())
+    journal.started(entry, slot=0)
+    journal.close(entry, "done")
+    assert told == [("open", False), ("open", True), ("done", True)]
