@@ -13,6 +13,7 @@ import pytest
 from pair.errors import NoSocketsLeft, UnreachableNode
 from pair.relay.addresses import TcpAddress, parse_address
 from pair.relay.dialing import STAGGER_S, Dialer, Resolved
+from pair.relay.names import Names
 from tests.relay.wires import Upstream, Wire, upstream, within
 
 
@@ -105,7 +106,7 @@ class House:
         self.looked_up = list(looked_up)
         monkeypatch.setattr("pair.relay.dialing.look_up", self.look_up)
 
-    async def look_up(self, address: TcpAddress) -> list[Resolved]:
+    async def look_up(self, address: TcpAddress, names: Names) -> list[Resolved]:
         """The next of what it is to find."""
         names = self.looked_up.pop(0)
         return [

@@ -6,7 +6,7 @@ import asyncio
 import resource
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -88,19 +88,17 @@ async def test_what_the_other_side_has_not_taken_is_known_and_bounded() -> None:
 
     class Accepting(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.Transport)
-            accepted.put_nowait(transport)
+            accepted.put_nowait(cast("asyncio.Transport", transport))
 
     listening = await loop.create_server(Accepting, "127.0.0.1", 0)
-    with socket.create_connection(listening.sockets[0].getsockname()) as other:
+    with socket.create_connection(listening.sockets[0].getsockname()):
         transport = await within(accepted.get())
         tune(transport)
         assert unacknowledged_bytes(transport) == 0
         piece = bytes(UNSENT_BYTES)
-        while transport.get_write_buffer_size() < 4 * UNSENT_BYTES:
+        for _ in range(100):  # 6 MiB: more than the kernel would take
             transport.write(piece)
             await asyncio.sleep(0)
         assert 0 < unacknowledged_bytes(transport) < 8 * UNSENT_BYTES
-        assert other.recv(1) == piece[:1]
         transport.abort()
     listening.close()
