@@ -9,6 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from urllib.parse import parse_qs, unquote
 
+from pair.wire.kept_ids import id_in_path
+from pair.wire.one_node_acts import one_node_act
+
 
 class Dialect(StrEnum):
     """Whose shapes a client expects in errors and streams."""
@@ -32,32 +35,45 @@ _READING_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS", b"DELETE"))
 _LIGHT_PATHS = frozenset(
     (
         "/api/show",
-        "/api/copy",
-        "/api/create",
-        "/api/pull",
-        "/api/push",
+        "/api/signout",
         "/tokenize",
         "/detokenize",
         "/v1/tokenize",
         "/v1/detokenize",
         "/apply-template",
+        "/v1/chat/completions/render",
         "/v1/messages/count_tokens",
         "/v1/responses/input_tokens",
+        "/responses/input_tokens",
+        "/chat/completions/input_tokens",
+        "/v1/conversations",
+        "/v1/files",
+        "/v1/batches",
+        "/v1/uploads",
+        "/v1/vector_stores",
     )
 )
 """Asked with POST, answered without a generation."""
 
 _LIGHT_PREFIXES = (
     "/v1/models",
-    "/models/",
-    "/api/v1/models/",
-    "/api/blobs/",
-    "/props",
-    "/slots/",
-    "/lora-adapters",
+    "/v1/conversations/",
+    "/v1/files/",
+    "/v1/batches/",
+    "/v1/uploads/",
+    "/v1/vector_stores/",
+    "/v1/messages/batches",
 )
 
+_ID_ACTS = ("/v1/responses/", "/v1/chat/completions/")
+"""Under these, what is done to an id (`cancel`) is light, and what has none (`compact`) is not."""
+
 _TOKENIZERS = frozenset(("llamacpp", "vllm", "sglang"))
+_LORA_LOADERS = frozenset(("vllm", "sglang"))
+_NAMING_A_FAULT = frozenset(("llamacpp", "vllm", "sglang", "ollama", "generic"))
+"""All but LM Studio, which answers what it does not know with 200 and words, so that nobody could
+tell that another one knows it."""
+
 _OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
     ("/api/v0/", frozenset(("lmstudio",))),
     ("/api/v1/", frozenset(("lmstudio",))),
@@ -70,6 +86,15 @@ _OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
     ("/detokenize", _TOKENIZERS),
     ("/v1/tokenize", _TOKENIZERS),
     ("/v1/detokenize", _TOKENIZERS),
+    ("/models/", frozenset(("llamacpp",))),
+    ("/cors-proxy", frozenset(("llamacpp",))),
+    ("/tools", frozenset(("llamacpp",))),
+    ("/version", frozenset(("vllm",))),
+    ("/generate", frozenset(("sglang",))),
+    ("/v1/load_lora_adapter", _LORA_LOADERS),
+    ("/v1/unload_lora_adapter", _LORA_LOADERS),
+    ("/v1/", frozenset()),
+    ("/", _NAMING_A_FAULT),
 )
 """Paths that only some kinds of engines know; the first match counts. All others are for all."""
 
@@ -121,7 +146,11 @@ def is_light(method: bytes, path: str) -> bool:
     """Whether the request costs no generation: a list, a count, an upkeep; such a one takes no
     slot.
     """
-    return method in _READING_METHODS or path in _LIGHT_PATHS or path.startswith(_LIGHT_PREFIXES)
+    if method in _READING_METHODS or path in _LIGHT_PATHS or path.startswith(_LIGHT_PREFIXES):
+        return True
+    if one_node_act(method, path) is not None:
+        return True
+    return path.startswith(_ID_ACTS) and id_in_path(path) is not None
 
 
 def kinds_for(path: str) -> frozenset[str]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from msgspec import DecodeError, Struct, ValidationError
@@ -33,7 +34,9 @@ from pair.wire.dialects import (
     model_in_query,
     split_target,
 )
+from pair.wire.kept_ids import id_in_path, usable_id
 from pair.wire.multipart import form_field
+from pair.wire.one_node_acts import OneNodeAct, one_node_act
 
 MODEL_NAME_LIMIT_CHARS = 512
 """Longest model name: names are kept in tables and error texts. The longest seen in use is under
@@ -47,6 +50,9 @@ TOLERANT_LIMIT_BYTES = 256 * 1024
 """Largest body that gets a second, tolerant look, for which every value in it is built: 1 ms for
 messages, 5 ms for the worst (and more where that sets off the garbage collector). Beyond it the
 client can name the model outside of the body."""
+
+PATHS_REMEMBERED = 256
+"""Most paths whose meaning is remembered; clients use a dozen, and working it out costs 5 us."""
 
 _ANY_ZLIB_HEADER = zlib.MAX_WBITS | 32
 """zlib's code for a gzip or a zlib header, whichever is there."""
@@ -75,6 +81,9 @@ class Peek:
         light: costs no generation, takes no slot.
         model: as the client wrote it, None where it named none (see `errors.model_missing`).
         streamed: whether the client asked for a stream.
+        ids: of what engines keep (`kept_ids.py`), as the path and the body name them.
+        act: what it changes on one node, None for all other requests; for these `model` is what
+            they name, in whichever field.
     """
 
     path: str
@@ -82,6 +91,11 @@ class Peek:
     light: bool
     model: ModelName | None
     streamed: bool = False
+    ids: tuple[str, ...] = ()
+    act: OneNodeAct | None = None
+
+
+_NO_IDS = (None, None, None, None)
 
 
 class _Body(Struct, gc=False):
@@ -92,6 +106,25 @@ class _Body(Struct, gc=False):
     model: Any = None
     name: Any = None
     stream: Any = None
+    source: Any = None
+    instance_id: Any = None
+    lora_name: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    input_file_id: Any = None
+    file_id: Any = None
+
+    def ids(self) -> tuple[str, ...]:
+        """Of what only the engine that made it knows."""
+        fields = (self.previous_response_id, self.conversation, self.input_file_id, self.file_id)
+        if fields == _NO_IDS:  # nearly always
+            return ()
+        return tuple(found for field in fields if (found := usable_id(field)) is not None)
+
+    def changed(self) -> object:
+        """What a request names that changes one node: Ollama's and LM Studio's fields for it."""
+        fields = (self.model, self.name, self.source, self.instance_id, self.lora_name)
+        return next((field for field in fields if field not in (None, "")), None)
 
 
 _body_decoder = Decoder(_Body)
@@ -112,35 +145,58 @@ def peek(
             (400), or whose compression cannot be read (415) or unpacks to too much (413).
     """
     path, query = split_target(target)
-    dialect = dialect_of(path)
-    light = is_light(method, path)
-    named = model_in_path(method, path)
-    fallback = model_in_query(query)
+    seen = _by_path(method, path)
+    in_path = seen.model is not None
+    if not in_path and (fallback := model_in_query(query)) is not None:
+        seen = replace(seen, model=_usable(fallback))
     kind = (content_type or b"").lower()
-    bodiless = light and not pieces
-    if named is not None or bodiless or _binary(kind, pieces):
-        return Peek(path, dialect, light, _usable(named or fallback))
+    bodiless = seen.light and not pieces
+    if in_path or bodiless or _binary(kind, pieces):
+        return seen
+    known = seen.model is not None
     try:
-        body = _unpacked(pieces, (content_encoding or b"").strip().lower(), known=bool(fallback))
+        body = _unpacked(pieces, (content_encoding or b"").strip().lower(), known=known)
         if body is None:
-            return Peek(path, dialect, light, _usable(fallback))
+            return seen
         if kind.startswith(b"multipart/form-data"):
             form = form_field(body, content_type or b"", b"model")
-            return Peek(path, dialect, light, _usable(form or fallback))
+            return replace(seen, model=_usable(form) or seen.model)
         fields = _decode(body)
     except RequestFault:
-        if light or fallback:  # what is wrong with it, the engine can say
-            return Peek(path, dialect, light, _usable(fallback))
+        if seen.light or known:  # what is wrong with it, the engine can say
+            return seen
         raise
-    model = fields.model
-    if dialect is Dialect.OLLAMA and model in (None, ""):
-        model = fields.name
+    return _with_fields(seen, fields)
+
+
+@lru_cache(PATHS_REMEMBERED)
+def _by_path(method: bytes, path: str) -> Peek:
+    """What method and path tell by themselves."""
     return Peek(
         path,
-        dialect,
-        light,
-        _usable(fallback if model in (None, "") else model),
-        streamed=fields.stream is True or (fields.stream is None and path in _OLLAMA_STREAMS),
+        dialect_of(path),
+        is_light(method, path),
+        _usable(model_in_path(method, path)),
+        ids=() if (kept := id_in_path(path)) is None else (kept,),
+        act=one_node_act(method, path),
+    )
+
+
+def _with_fields(seen: Peek, fields: _Body) -> Peek:
+    """What the path has told, with what the body adds."""
+    model = fields.model
+    if seen.act is not None:
+        model = fields.changed()
+    elif seen.dialect is Dialect.OLLAMA and model in (None, ""):
+        model = fields.name
+    return Peek(
+        seen.path,
+        seen.dialect,
+        seen.light,
+        _usable(model) or seen.model,
+        fields.stream is True or (fields.stream is None and seen.path in _OLLAMA_STREAMS),
+        seen.ids + fields.ids(),
+        seen.act,
     )
 
 
@@ -246,7 +302,7 @@ def _decode_tolerantly(body: bytes) -> _Body:
         ) from fault
     if not isinstance(value, dict):
         raise _not_an_object()
-    return _Body(value.get("model"), value.get("name"), value.get("stream"))
+    return _Body(**{name: value.get(name) for name in _Body.__struct_fields__})
 
 
 def _not_an_object() -> RequestFault:
