@@ -10,10 +10,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 # The arguments of the tools: `make test T="tests/core -x"`, `make demo D=--simulated`,
-# `make measure-overhead M="--rounds 3"`.
+# `make measure-overhead M="--rounds 3"`, `make chaos C="--seed 7 --minutes 10"`.
 T ?=
 D ?=
 M ?=
+C ?=
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Only what the locked files name, byte for byte; the engine is never compiled here (it takes an hour).
@@ -35,6 +36,10 @@ simulate: $(VENV)/ready.stamp ## the scheduler over simulated machines: 5 calls 
 .PHONY: test
 test: $(VENV)/ready-dev.stamp ## run every test (T="tests/core -x" passes arguments to pytest)
 	$(BIN)/python -m pytest $(T)
+
+.PHONY: chaos
+chaos: $(VENV)/ready-dev.stamp ## 8 nodes, 64 clients and 10 minutes of random mishaps (C="--seed 7 --minutes 1")
+	$(BIN)/python -m tests.chaos $(C)
 
 # Each part is a target of its own, so that `make -k check` tells everything that is wrong at once.
 CHECKS := check-format check-lint check-types check-layers check-docs

@@ -15,11 +15,11 @@ from typing import Literal
 
 from pair.bench.echo_engine.settings import PersonaName
 
-SLOTS = 4
+SLOTS = 2
 DOWN_LIMIT = 3
 RETURN_S = 8.0
 """After its mishap a node counts as down for so long: Python starts and a probe finds it."""
-MISHAP_EVERY_S = 1.5
+MISHAP_EVERY_S = 1.0
 CLIENTS = 64
 LIBRARY_CLIENTS = 8
 """So many of the clients are the `openai` library; the others are raw sockets."""
@@ -159,7 +159,8 @@ class Manner(StrEnum):
     LEAVES_WAITING = "leaves_waiting"
     LEAVES_READING = "leaves_reading"
     HALF_CLOSES = "half_closes"
-    """Says that it will send nothing more, and reads on."""
+    """Says that it will send nothing more, and reads on. `pair` takes that for leaving:
+    the two cannot be told apart, and slots are worth more."""
 
 
 _MANNERS = {
@@ -214,7 +215,7 @@ def draw_calls(seed: int, client: int) -> Iterator[CallPlan]:
             mark=f"{seed}-{client}-{number}",
             api=draw.choices(("openai", "anthropic", "ollama"), (6, 2, 2))[0],
             streamed=draw.random() < 0.65,
-            tokens=draw.randint(1, 48),
+            tokens=draw.randint(1, 80),
             padding_chars=padding_chars,
             fresh=draw.random() < 0.3,
             manner=draw.choices(list(_MANNERS), list(_MANNERS.values()))[0],

@@ -148,7 +148,8 @@ def _judge(plan: CallPlan, record: Record, answer: _Answer) -> None:
     """What the client saw, and whether it was right."""
     body = bytes(answer.body)
     if answer.status != 200:
-        record.seen = Seen.ERROR
+        left = plan.manner is Manner.HALF_CLOSES and not answer.status
+        record.seen = Seen.LEFT if left else Seen.ERROR
         record.detail = record.detail or body.decode("utf-8", "replace")[:400]
         return
     said = read_answer(plan.api, plan.streamed, body)
@@ -160,6 +161,9 @@ def _judge(plan: CallPlan, record: Record, answer: _Answer) -> None:
             record.wrong = f"the answer is {said.text[:80]!r}, not {right[:80]!r}"
         elif not said.ended:
             record.wrong = "whole by its framing, without its dialect's end"
+        return
+    if plan.manner is Manner.HALF_CLOSES and not said.error:
+        record.seen = Seen.LEFT
         return
     record.seen = Seen.ERROR if record.content_s is None else Seen.BROKEN
     record.detail = said.error or record.detail

@@ -37,7 +37,7 @@ async def run(seed: int, minutes: float, folder: Path, say: Say) -> Report:
         watch = Watch(house.address, house.proxy.pid)
         async with aiohttp.ClientSession() as session:
             await _until(watch, session, lambda: watch.ready() == len(NODES), START_LIMIT_S)
-            before = size_of(house.proxy.pid, 0)
+            before = await _idle_size(watch)
             stop, hushed = asyncio.Event(), asyncio.Event()
             async with asyncio.TaskGroup() as group:
                 group.create_task(watch.run(hushed))
