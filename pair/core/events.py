@@ -62,6 +62,8 @@ class FailureKind(StrEnum):
     """502, 503 or 504 without a more exact word."""
     NO_SUCH_MODEL = "no_such_model"
     """404 for a model that the last report still listed."""
+    NOT_THERE = "not_there"
+    """404 for a path or an id that another engine may know."""
     ENGINE_ERROR = "engine_error"
     """500: may be the request's own doing, so it is tried on one other node only."""
     GARBLED = "garbled"

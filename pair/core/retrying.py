@@ -57,6 +57,8 @@ RULES: dict[FailureKind, Rule] = {
     FailureKind.RATE_LIMITED: Rule(again=True, counts=True, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.BAD_GATEWAY: _ELSEWHERE,
     FailureKind.NO_SUCH_MODEL: _ELSEWHERE,
+    # An honest answer, which costs nothing: everybody is asked, each once.
+    FailureKind.NOT_THERE: Rule(again=True, counts=False, avoid=True, hurts=Hurts.NOBODY),
     # A 500 is often the request's own doing: one other opinion, then the client gets the engine's
     # words.
     FailureKind.ENGINE_ERROR: Rule(

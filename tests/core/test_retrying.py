@@ -16,6 +16,7 @@ EXPECTED = {
     FailureKind.RATE_LIMITED:  (True,  True,  False, Hurts.REPLICA, False, False),
     FailureKind.BAD_GATEWAY:   (True,  True,  True,  Hurts.REPLICA, False, False),
     FailureKind.NO_SUCH_MODEL: (True,  True,  True,  Hurts.REPLICA, False, False),
+    FailureKind.NOT_THERE:     (True,  False, True,  Hurts.NOBODY,  False, False),
     FailureKind.ENGINE_ERROR:  (True,  True,  True,  Hurts.NOBODY,  True, False),
     FailureKind.GARBLED:       (True,  True,  True,  Hurts.REPLICA, False, False),
     FailureKind.CUT:           (False, True,  False, Hurts.REPLICA, False, False),
@@ -35,4 +36,4 @@ def test_the_row(kind: FailureKind) -> None:
 def test_what_does_not_count_ends_otherwise() -> None:
     """A free try that hurt nobody would go round and round in one instant."""
     for kind, rule in RULES.items():
-        assert rule.counts or rule.hurts is not Hurts.NOBODY, kind
+        assert rule.counts or rule.avoid or rule.hurts is not Hurts.NOBODY, kind
