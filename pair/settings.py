@@ -143,6 +143,28 @@ class ProbingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """Silence on a call."""
+
+    keep_alive_after_s: float = knob(
+        60.0,
+        "s",
+        "A call for a stream that has waited for this long gets a 200 and a sign of life; from "
+        "then on an engine's refusal can only be an event in the stream. 0 for never. Clients and "
+        "proxies in between give up after 100 s of silence or later.",
+    )
+    keep_alive_every_s: float = knob(
+        10.0, "s", "Between two signs of life to a waiting stream.", least=0.01
+    )
+    stall_limit_s: float = knob(
+        120.0,
+        "s",
+        "An engine that falls silent for this long in the middle of its answer is given up, 0 for "
+        "never; before its first byte it may take any time.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RetrySettings:
     """What follows a failed attempt."""
 
@@ -290,6 +312,7 @@ class Settings:
     proxy: ProxySettings = field(default_factory=ProxySettings)
     queue: QueueSettings = field(default_factory=QueueSettings)
     probing: ProbingSettings = field(default_factory=ProbingSettings)
+    streams: StreamSettings = field(default_factory=StreamSettings)
     retry: RetrySettings = field(default_factory=RetrySettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     relay: RelaySettings = field(default_factory=RelaySettings)

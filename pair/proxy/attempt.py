@@ -15,19 +15,22 @@ from pair.core.events import Failure, FailureKind, Usage
 from pair.errors import GarbledAnswer, LostUpstream, NoSocketsLeft, PairError, UnreachableNode
 from pair.proxy.dispatcher import Hold
 from pair.proxy.links import Link
+from pair.proxy.silence import UNBUFFERED, Silence
 from pair.relay.exchange import Exchange
 from pair.relay.heads import AnswerHead, Header
 from pair.relay.passage import carry
 from pair.relay.upstream_answer import UpstreamAnswer
 from pair.wire.answer_meter import AnswerMeter
+from pair.wire.dialects import Dialect
 from pair.wire.engine_errors import classify_answer, may_be_failure
 from pair.wire.headers import REQUEST_ID
+from pair.wire.open_streams import EVENT_STREAM, error_as_event
 
 ERROR_BODY_LIMIT_BYTES = 1024 * 1024
 """Read of an error answer to find out what it means, and kept in case it is the best there is; real
 ones have under 10 kB."""
 
-_STREAM_TYPES = (b"text/event-stream", b"application/x-ndjson")
+_STREAM_TYPES = (EVENT_STREAM, b"application/x-ndjson")
 
 
 class AttemptEnded(PairError):
@@ -57,12 +60,23 @@ class Attempt:
         streams: the answer is a stream of events, which can end with an error event.
     """
 
-    def __init__(self, exchange: Exchange, hold: Hold, headers: Sequence[Header]) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        hold: Hold,
+        silence: Silence,
+        headers: Sequence[Header],
+        dialect: Dialect,
+    ) -> None:
         self.headers = headers
         self.rejection: Rejection | None = None
         self.streams = False
         self._exchange = exchange
         self._hold = hold
+        self._silence = silence
+        self._dialect = dialect
+        self._scope: asyncio.Timeout | None = None
+        self._stalled_s: float | None = None
         self._meter: AnswerMeter | None = None
         self._upstream: UpstreamAnswer | None = None
 
@@ -73,15 +87,20 @@ class Attempt:
             AttemptEnded: without an answer, and reported.
             BrokenAnswer: after the commit point, and reported.
         """
+        self._silence.begin_attempt()
         try:
-            async with asyncio.timeout(None) as scope:
-                # The core may take the lease back at any moment (node lost). Expiring the scope is
-                # the one public way to end what this task awaits without cancelling the task.
-                self._hold.on_abort = lambda: self._stop(scope)
+            # The core may take the lease back at any moment (node lost), the engine may stall.
+            # Expiring the scope is the one public way to end what this task awaits without
+            # cancelling the task.
+            async with asyncio.timeout(None) as self._scope:
+                self._hold.on_abort = self._stop
                 if link is None:
                     raise UnreachableNode("the node is no longer known")
                 await self._ask_and_relay(link, head, body)
         except TimeoutError:
+            if self._stalled_s is not None:
+                words = f"its engine was silent for {self._stalled_s:.0f} s in the middle of it"
+                self._fail(Failure(FailureKind.STALLED, words))
             if self._hold.aborted is None:
                 raise
             self._over(self._hold.aborted.detail)
@@ -89,6 +108,7 @@ class Attempt:
             self._fail(Failure(self._kind(fault), str(fault)))
         finally:
             self._hold.on_abort = None
+            self._silence.on_stall = None
 
     async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
         upstream, answer = await link.pool.ask(head, body)
@@ -102,13 +122,20 @@ class Attempt:
             if (abort := self._hold.aborted) is not None:
                 # It came while this task was on its way to the answer.
                 self._over(abort.detail)
+            if not self._silence.joins(answer):
+                await self._put_in(upstream, answer)
+                return
         except BaseException:
             upstream.abort()
             raise
         content_type = answer.first(b"content-type") or b""
         encoding = answer.first(b"content-encoding")
         # Into a compressed stream nothing readable can be put; it can only be cut.
-        self.streams = encoding is None and content_type.lower().startswith(_STREAM_TYPES)
+        kind = content_type.lower()
+        self.streams = encoding is None and kind.startswith(_STREAM_TYPES)
+        if kind.startswith(EVENT_STREAM):
+            said = tuple(header for header in UNBUFFERED if answer.first(header[0].lower()) is None)
+            self.headers = (*self.headers, *said)
         self._meter = AnswerMeter(content_type, encoding)
         await carry(self._exchange, upstream, answer, self)
 
@@ -126,16 +153,34 @@ class Attempt:
             upstream.release()
         self._fail(failure)
 
+    async def _put_in(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
+        """Bring an answer that has a head of its own into the stream that was opened meanwhile: an
+        error as its last event; anything else ends it.
+        """
+        body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
+        exchange = self._exchange
+        exchange.begin(head, self.first_content())
+        if head.status < 400:
+            kind = (head.first(b"content-type") or b"no type").decode("latin-1")
+            words = (
+                f"its engine answered with {kind:.80}, which is not the stream that was asked for"
+            )
+            self._fail(Failure(FailureKind.CUT, words))
+        upstream.release()
+        exchange.finish(error_as_event(self._dialect, head.status, body))
+
     # What the relay tells while the answer passes
 
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
         self._hold.first_byte()
+        self._silence.on_stall = self._stall
         self._exchange.let_body_go()  # there will be no other attempt
         return self.headers
 
     def body(self, piece: bytes) -> None:
         """Count what was relayed."""
+        self._silence.heard = True
         if self._meter is not None:
             self._meter.feed(piece)
 
@@ -150,11 +195,16 @@ class Attempt:
         """Whether what the client has ends within a line."""
         return self._meter is not None and self._meter.mid_line
 
-    def _stop(self, scope: asyncio.Timeout) -> None:
+    def _stall(self, silent_s: float) -> None:
+        self._stalled_s = silent_s
+        self._stop()
+
+    def _stop(self) -> None:
         """End it at once: no byte of it may reach the client after this."""
         if self._upstream is not None:
             self._upstream.abort()
-        scope.reschedule(asyncio.get_running_loop().time())
+        if self._scope is not None:
+            self._scope.reschedule(asyncio.get_running_loop().time())
 
     def _kind(
         self, fault: UnreachableNode | NoSocketsLeft | LostUpstream | GarbledAnswer

@@ -20,6 +20,7 @@ from pair.core.refusals import shutting_down
 from pair.proxy.attempt import Attempt, AttemptEnded, BrokenAnswer
 from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
+from pair.proxy.silence import Silence, Silences
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.wire.dialects import kinds_for, plain_target
@@ -33,6 +34,7 @@ from pair.wire.headers import (
     header_text,
     read_request_id,
 )
+from pair.wire.open_streams import error_as_event, open_stream
 from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
@@ -40,6 +42,9 @@ logger = logging.getLogger(__name__)
 _ENDS_HERE = frozenset((b"origin",))
 """What the gate has decided by: an engine has rules of its own for pages, which are about others
 than ours."""
+
+ENGINE_ERROR = "engine_error"
+"""An answer that broke off, in the error event that ends it and in the log."""
 
 STOPPED_RETRY_AFTER_S = 5
 """Said to whom a stopping proxy cuts short: about as long as a restart takes."""
@@ -68,12 +73,18 @@ class Forward:
         self._attempt: Attempt | None = None
         self._dispatch: Dispatch | None = None
 
-    async def run(self, dispatcher: Dispatcher, links: Links) -> None:
+    async def run(self, dispatcher: Dispatcher, links: Links, silences: Silences) -> None:
         """Serve the exchange; the ticket is closed exactly once, whatever happens."""
         outcome, why, detail = Outcome.FAILED, "stopped", "the proxy was stopped"
         hold = dispatcher.open(self._opened)
+        silence = silences.watch(
+            self._exchange,
+            open_stream(self._peek.path) if self._peek.streamed else None,
+            ((REQUEST_ID, header_text(self._request_id)),),
+            dispatcher.loop.time(),
+        )
         try:
-            await self._try_until_decided(hold, dispatcher, links)
+            await self._try_until_decided(hold, dispatcher, links, silence)
             outcome, why, detail = Outcome.ANSWERED, "", ""
         except Refused as refused:
             spent = refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
@@ -81,7 +92,7 @@ class Forward:
             why, detail = refused.refuse.kind.value, str(refused)
             self._answer_refusal(refused)
         except BrokenAnswer as broken:
-            why, detail = "broken_off", str(broken)
+            why, detail = ENGINE_ERROR, str(broken)
             self._end_broken(detail)
         except asyncio.CancelledError:
             if self._exchange.client_left:
@@ -92,6 +103,7 @@ class Forward:
                 self._answer_stopped(hold.ticket)
             raise
         finally:
+            silences.forget(silence)
             hold.close(outcome, Usage() if self._attempt is None else self._attempt.usage(), detail)
             self._body = ()
             self._log(hold.ticket, outcome, why)
@@ -109,7 +121,9 @@ class Forward:
             client=self._exchange.client,
         )
 
-    async def _try_until_decided(self, hold: Hold, dispatcher: Dispatcher, links: Links) -> None:
+    async def _try_until_decided(
+        self, hold: Hold, dispatcher: Dispatcher, links: Links, silence: Silence
+    ) -> None:
         try:
             async for attempt in AsyncRetrying(
                 retry=retry_if_exception_type(AttemptEnded),
@@ -127,7 +141,9 @@ class Forward:
                     # request and nothing else.
                     tell = node is not None and node.version != ""
                     head = b"" if link is None else self._head_bytes(dispatch, link, tell=tell)
-                    self._attempt = Attempt(self._exchange, hold, headers)
+                    self._attempt = Attempt(
+                        self._exchange, hold, silence, headers, self._peek.dialect
+                    )
                     await self._attempt.run(link, head, self._body)
         finally:
             # tenacity keeps what an attempt raised, whose traceback keeps this frame: with this
@@ -161,14 +177,19 @@ class Forward:
     def _answer_refusal(self, refused: Refused) -> None:
         """Our own error, or the engine's own words where an engine had the last one."""
         spent = refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
-        attempt = self._attempt
-        if spent and attempt is not None and attempt.rejection is not None:
-            self._exchange.begin(attempt.rejection.head, attempt.headers)
-            self._exchange.finish(attempt.rejection.body)
+        attempt, exchange, dialect = self._attempt, self._exchange, self._peek.dialect
+        rejection = None if attempt is None or not spent else attempt.rejection
+        answer = refusal_answer(dialect, refused.refuse)
+        if exchange.ahead:
+            status = answer.status if rejection is None else rejection.head.status
+            body = answer.body if rejection is None else rejection.body
+            exchange.finish(error_as_event(dialect, status, body))
+        elif attempt is not None and rejection is not None:
+            exchange.begin(rejection.head, attempt.headers)
+            exchange.finish(rejection.body)
         else:
-            answer = refusal_answer(self._peek.dialect, refused.refuse)
             headers = (*answer.headers, (REQUEST_ID, header_text(self._request_id)))
-            self._exchange.answer(answer.status, headers, answer.body)
+            exchange.answer(answer.status, headers, answer.body)
 
     def _end_broken(self, detail: str) -> None:
         """End so that nobody takes it for whole: a stream with an error event in the client's
@@ -178,7 +199,7 @@ class Forward:
         if self._attempt is not None and self._attempt.streams and self._exchange.open_ended:
             message = f"The answer broke off: {detail}"
             mid_line = self._attempt.mid_line
-            event = error_event(self._peek.dialect, message, "engine_error", mid_line=mid_line)
+            event = error_event(self._peek.dialect, message, ENGINE_ERROR, mid_line=mid_line)
             self._exchange.send(event)
         self._exchange.cut()
 

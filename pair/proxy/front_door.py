@@ -16,6 +16,7 @@ from pair.proxy.catalogue import listed_models
 from pair.proxy.dispatcher import Dispatcher
 from pair.proxy.forward import Forward, request_id
 from pair.proxy.links import Links
+from pair.proxy.silence import Silences
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
@@ -73,6 +74,7 @@ class FrontDoor:
         self,
         dispatcher: Dispatcher,
         links: Links,
+        silences: Silences,
         admin: UpstreamPool,
         *,
         body_limit_bytes: int,
@@ -80,6 +82,7 @@ class FrontDoor:
     ) -> None:
         self._dispatcher = dispatcher
         self._links = links
+        self._silences = silences
         self._admin = admin
         self._body_limit_bytes = body_limit_bytes
         self._started_at = started_at
@@ -168,7 +171,9 @@ class FrontDoor:
             if seen.path.startswith(_FORWARDED_PREFIXES):
                 raise model_missing(self._names())
             seen = replace(seen, model=self._only_model())
-        await Forward(exchange, seen, wishes, body).run(self._dispatcher, self._links)
+        await Forward(exchange, seen, wishes, body).run(
+            self._dispatcher, self._links, self._silences
+        )
 
     def _only_model(self) -> ModelName:
         """What a request that names no model means at one of llama.cpp's own paths: its clients

@@ -23,6 +23,7 @@ from pair.proxy.front_door import FrontDoor
 from pair.proxy.gate import Gate
 from pair.proxy.links import Links
 from pair.proxy.prober import Prober
+from pair.proxy.silence import Silences
 from pair.relay.front import Front
 from pair.relay.upstream_pool import UpstreamPool
 from pair.settings import Settings
@@ -91,6 +92,7 @@ class Proxy:
         door = FrontDoor(
             dispatcher,
             links,
+            Silences(settings.streams),
             admin_pool,
             body_limit_bytes=settings.proxy.body_limit_bytes,
             started_at=time.time(),

@@ -63,6 +63,7 @@ class Exchange:
         client: who asks, as text for people.
         accepted_at: loop time at which the head was whole.
         begun: something of the answer has been committed to; no other answer is possible.
+        ahead: a head of ours has left before anything was known of the answer (`go_ahead`).
         over: the answer is whole, or cut.
         client_left: the client hung up first.
         own: headers of ours that every answer carries, whoever it is from.
@@ -79,6 +80,7 @@ class Exchange:
         "_throttled",
         "_wire",
         "accepted_at",
+        "ahead",
         "begun",
         "body",
         "client",
@@ -97,6 +99,7 @@ class Exchange:
         self.client = client
         self.accepted_at = accepted_at
         self.begun = False
+        self.ahead = False
         self.over = False
         self.client_left = False
         self.own: Sequence[Header] = ()
@@ -127,25 +130,37 @@ class Exchange:
 
     def answer(self, status: int, headers: Sequence[Header], body: bytes) -> None:
         """A whole answer of our own; length and connection headers are added."""
-        head = AnswerHead(
-            status=status,
-            reason=REASONS.get(status, b""),
-            minor_version=1,
-            headers=[],
-            named={},
-            content_length=len(body),
-            chunked=False,
-            keep_alive=True,
-        )
+        if self.ahead:
+            raise BookkeepingError("an exchange whose head had left was given another one")
+        head = _own_head(status, len(body))
         # An answer that can have no body may not say how long it is (RFC 9110, 8.6).
         length = [] if status == 204 else [(b"Content-Length", b"%d" % len(body))]
         self.begin(head, [*headers, *length])
         self.finish(body)
 
+    def go_ahead(self, headers: Sequence[Header], piece: bytes) -> None:
+        """Send a 200 of our own and this piece, so that the client has something to hear.
+
+        No commitment: what comes later may still be one answer or another, as long as its body can
+        follow this one. `send` sends more of such pieces; `begin` drops the head that it is given.
+        Only for a client that knows chunks.
+        """
+        if self.begun or self.ahead:
+            raise BookkeepingError("a head was sent ahead of an answer that had one")
+        self.ahead = True
+        self._lay_out(_own_head(200, None), headers)
+        self.send(piece)
+
     @property
     def open_ended(self) -> bool:
-        """It has begun and has no fixed length: pieces of ours can follow the upstream's."""
-        return self.begun and not self.over and self._framing in {_Framing.CHUNKED, _Framing.CLOSE}
+        """It has a head and no fixed length: pieces of ours can follow the upstream's."""
+        headed = self.begun or self.ahead
+        return headed and not self.over and self._framing in {_Framing.CHUNKED, _Framing.CLOSE}
+
+    @property
+    def throttled(self) -> bool:
+        """The client does not take what it gets, just now."""
+        return self._throttled
 
     def begin(self, head: AnswerHead, add: Sequence[Header] = ()) -> None:
         """Commit to this answer.
@@ -155,6 +170,11 @@ class Exchange:
         if self.begun:
             raise BookkeepingError("an exchange was answered twice")
         self.begun = True
+        if not self.ahead:
+            self._lay_out(head, add)
+
+    def _lay_out(self, head: AnswerHead, add: Sequence[Header]) -> None:
+        """Word the head and choose the framing."""
         keep_length = True
         framing = b""
         if self.head.method == b"HEAD" or head.status in {204, 304}:
@@ -214,7 +234,8 @@ class Exchange:
         """
         if not self.over:
             self.over = True
-            self._wire.cut(flush=self.begun and self._framing is not _Framing.CLOSE)
+            headed = self.begun or self.ahead
+            self._wire.cut(flush=headed and self._framing is not _Framing.CLOSE)
 
     def close_after(self) -> None:
         """The connection is not kept beyond this answer, whatever its head has said."""
@@ -246,7 +267,7 @@ class Exchange:
         return head
 
     def _framed(self, piece: bytes) -> bytes:
-        if self.over or not self.begun:
+        if self.over or not (self.begun or self.ahead):
             raise BookkeepingError("a piece of an answer was sent outside of it")
         if not piece or self._framing is _Framing.NONE:
             return b""
@@ -258,6 +279,19 @@ class Exchange:
                 self.cut()
                 raise BookkeepingError("an answer was longer than its length")
         return piece
+
+
+def _own_head(status: int, content_length: int | None) -> AnswerHead:
+    return AnswerHead(
+        status=status,
+        reason=REASONS.get(status, b""),
+        minor_version=1,
+        headers=[],
+        named={},
+        content_length=content_length,
+        chunked=content_length is None,
+        keep_alive=True,
+    )
 
 
 def plain_answer(exchange: Exchange, status: int, sentence: str) -> None:

@@ -85,7 +85,7 @@ class Frontage:
         exchange.body.close()
         if exchange.over:
             return
-        if exchange.begun:
+        if exchange.begun or exchange.ahead:
             exchange.cut()
             return
         exchange.close_after()

@@ -19,7 +19,8 @@ class Swept(Protocol):
 class Sweep:
     """Runs one timer while there is anything to look at."""
 
-    def __init__(self) -> None:
+    def __init__(self, interval_s: float = INTERVAL_S) -> None:
+        self._interval_s = interval_s
         self._swept: set[Swept] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -27,7 +28,7 @@ class Sweep:
         """Look at it from now on; must be called under a running loop."""
         self._swept.add(swept)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL_S, self._run)
+            self._timer = asyncio.get_running_loop().call_later(self._interval_s, self._run)
 
     def discard(self, swept: Swept) -> None:
         """Do not look at it any more."""
@@ -38,7 +39,7 @@ class Sweep:
 
     def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(INTERVAL_S, self._run)
+        self._timer = loop.call_later(self._interval_s, self._run)
         now = loop.time()
         for swept in tuple(self._swept):
             swept.sweep(now)

@@ -178,13 +178,21 @@ def error_event(dialect: Dialect, message: str, code: str, *, mid_line: bool = F
     `mid_line` says that the last relayed byte did not end a line; the torn event is then closed
     first.
     """
-    error = json.dumps(_error_object(dialect, 502, code, message, None)).encode()
-    if dialect is Dialect.OLLAMA:
-        return (b"\n" if mid_line else b"") + error + b"\n"
-    opening = b"\n\n" if mid_line else b""
-    if dialect is Dialect.ANTHROPIC:
-        return opening + b"event: error\ndata: " + error + b"\n\n"
-    return opening + b"data: " + error + b"\n\n"
+    event = closing_event(dialect, own_error(dialect, 502, code, message))
+    if not mid_line:
+        return event
+    return (b"\n" if dialect is Dialect.OLLAMA else b"\n\n") + event
+
+
+def closing_event(dialect: Dialect, error: bytes) -> bytes:
+    """An error in this dialect's shape, on one line, as the last event of a stream."""
+    match dialect:
+        case Dialect.OLLAMA:
+            return error + b"\n"
+        case Dialect.ANTHROPIC:
+            return b"event: error\ndata: " + error + b"\n\n"
+        case _:
+            return b"data: " + error + b"\n\n"
 
 
 def _error_object(
