@@ -14,9 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.chaos.report import put_section
 from tests.chaos.run import run
 
 _SHOWN = 40
+_PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "chaos.md"
 
 
 def main() -> int:
@@ -26,6 +28,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--folder", type=Path, default=None, help="for logs; must be empty")
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+    parser.add_argument("--page", action="store_true", help=f"write the table into {_PAGE.name}")
     asked = parser.parse_args()
     seed = random.randrange(1_000_000) if asked.seed is None else asked.seed
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="pair-chaos-"))
@@ -38,7 +41,10 @@ def main() -> int:
     if asked.json:
         print(json.dumps(report.as_json(), indent=1))
     else:
-        print(f"\nseed {seed}; {report.machine}; {report.versions}\n\n{report.table()}\n")
+        print(f"\n{report.section()}")
+    if asked.page:
+        page = put_section(_PAGE.read_text(encoding="utf-8"), report.section())
+        _PAGE.write_text(page, encoding="utf-8")
     for line in [*report.violations, *report.spent][:_SHOWN]:
         say(line)
     verdict = "passed" if report.passed else f"{len(report.violations)} violations"

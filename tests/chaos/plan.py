@@ -19,7 +19,7 @@ SLOTS = 2
 DOWN_LIMIT = 3
 RETURN_S = 8.0
 """After its mishap a node counts as down for so long: Python starts and a probe finds it."""
-MISHAP_EVERY_S = 1.0
+MISHAP_EVERY_S = 0.5
 CLIENTS = 64
 LIBRARY_CLIENTS = 8
 """So many of the clients are the `openai` library; the others are raw sockets."""
@@ -114,7 +114,7 @@ def draw_mishaps(seed: int, length_s: float) -> tuple[Mishap, ...]:
     at_s = 2.0
     while (at_s := at_s + draw.expovariate(1 / MISHAP_EVERY_S)) < length_s:
         down = {node for node, until_s in down_until.items() if until_s > at_s}
-        if draw.random() < 0.6 or len(down) >= DOWN_LIMIT:
+        if draw.random() < 0.7 or len(down) >= DOWN_LIMIT:
             mishaps.append(_draw_fault(draw, at_s))
             continue
         whole = [
@@ -135,7 +135,7 @@ def _draw_fault(draw: random.Random, at_s: float) -> Mishap:
         how=draw.choice(("close", "reset", "mid_chunk")),
         seconds=round(draw.uniform(0.5, 6.0), 1),
     )
-    fault += f",first={draw.randint(1, 4)}"
+    fault += f",first={draw.randint(1, 6)}"
     return Mishap(at_s, draw.randrange(len(NODES)), Act.FAULT, fault=fault)
 
 

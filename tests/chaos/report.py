@@ -7,6 +7,7 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import version
 from statistics import linear_regression, median
 
@@ -28,6 +29,7 @@ class Report:
 
     seed: int
     minutes: float
+    day: str
     machine: str
     versions: str
     figures: dict[str, object] = field(default_factory=dict)
@@ -45,6 +47,21 @@ class Report:
         """Markdown, as it stands in docs/measurements/chaos.md."""
         rows = [f"| {name} | {value} |" for name, value in self.figures.items()]
         return "\n".join(["| figure | value |", "|---|---|", *rows])
+
+    def section(self) -> str:
+        """The run's section of docs/measurements/chaos.md."""
+        command = f'make chaos C="--seed {self.seed} --minutes {self.minutes:g}"'
+        where = f"{self.day}; {self.machine}; {self.versions}"
+        return f"## Seed {self.seed}\n\n`{command}`; {where}.\n\n{self.table()}\n"
+
+
+def put_section(page: str, section: str) -> str:
+    """The page with this section in the place of the one with the same heading, or at its end."""
+    heading = section.partition("\n")[0]
+    before, found, after = page.partition(f"{heading}\n")
+    _, more, rest = after.partition("\n## ")
+    following = f"\n## {rest}" if more else ""
+    return (before if found else f"{page.rstrip()}\n\n") + section + following
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,7 @@ def make_report(
     report = Report(
         seed,
         minutes,
+        day=f"{datetime.now(tz=UTC):%Y-%m-%d}",
         machine=f"{os.cpu_count()} cores, {platform.system()} {platform.release()}",
         versions=", ".join(
             [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]

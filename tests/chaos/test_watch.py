@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.report import memory
-from tests.chaos.watch import Size, counter_errors
+from tests.chaos.watch import counter_errors
 
 
 def snapshot(**changes: Any) -> dict[str, Any]:
@@ -37,11 +36,3 @@ def test_right_counters_are_right() -> None:
 )
 def test_a_wrong_counter_is_noticed(changes: dict[str, Any]) -> None:
     assert counter_errors(snapshot(**changes))
-
-
-def test_memory_is_judged_after_the_warm_up() -> None:
-    sizes = [Size(float(at), at * 10, 1000 if at < 25 else 2000 + at, 20) for at in range(100)]
-    grown = memory(sizes, Size(0, 0, 900, 20), Size(200, 1000, 2048, 21))
-    assert grown.per_1000_calls_kib == pytest.approx(100)
-    assert grown.warm_mib == pytest.approx(2.0, abs=0.1)
-    assert (grown.end_mib, grown.files_before, grown.files_after) == (2.0, 20, 21)
