@@ -156,8 +156,9 @@ class RequestReader:
         self._target += piece
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer."""
-        self._headers.append((name, value))
+        """A header, or a trailer, which is no header and does not pass (RFC 9110, 6.5.1)."""
+        if self.head is None:
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """The head is whole; only now does the parser know these."""

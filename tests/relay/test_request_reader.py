@@ -320,3 +320,15 @@ def test_any_bytes_are_requests_or_a_fault_and_the_same_byte_by_byte(received: b
     split = read(*[received[at : at + 1] for at in range(len(received))])
     assert (whole.requests, whole.fault) == (split.requests, split.fault)
     assert whole.fault in (None, 400, 405, 505)
+
+
+def test_trailers_are_no_headers() -> None:
+    reader = RequestReader(65536)
+    raw = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    at = reader.feed(raw)
+    tail = b"0\r\nAuthorization: late\r\n\r\n"
+    while not reader.whole:
+        at = reader.feed(tail)
+    assert at == len(tail)
+    assert reader.head is not None
+    assert [name for name, _ in reader.head.headers] == [b"Host", b"Transfer-Encoding"]
