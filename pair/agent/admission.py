@@ -74,6 +74,11 @@ class Admission:
         draining = self._draining.get(key)
         return self._running[key] + (0 if draining is None else len(draining))
 
+    def counts(self, key: ReplicaKey) -> bool:
+        """Whether its engine is one that tells on how many requests it works."""
+        draining = self._draining.get(key)
+        return draining is not None and draining.counts
+
     def left_at(self, key: ReplicaKey) -> float | None:
         """When a client last left a request there on which the engine may still compute."""
         draining = self._draining.get(key)
@@ -97,26 +102,24 @@ class Admission:
         Ours is the peak since it counted before, for it may have counted at any moment of it.
         """
         foreign = max(0, load - self.take_peak(key))
-        draining = self._draining.get(key)
-        if draining is not None:
-            draining.seen(load - self._running[key], asked_at)
-            self._drained(key, draining)
+        draining = self._draining.setdefault(key, Draining())
+        draining.seen(load - self._running[key], asked_at)
+        self._settle_peak(key)
         return foreign
 
     def expire(self, key: ReplicaKey, now: float, grace_s: float) -> None:
-        """The same for an engine that does not count: believe the clock."""
+        """The same for an engine that did not count this time: believe the clock."""
         draining = self._draining.get(key)
         if draining is not None:
             draining.expire(now, grace_s)
-            self._drained(key, draining)
+            self._settle_peak(key)
 
     def nothing_drains(self, engine: EngineName, but: Collection[ModelName] = ()) -> None:
         """The engine is gone, or holds no other models than these any more."""
         for key in [key for key in self._draining if key[0] == engine and key[1] not in but]:
             del self._draining[key]
 
-    def _drained(self, key: ReplicaKey, draining: Draining) -> None:
-        if not draining:
-            del self._draining[key]
+    def _settle_peak(self, key: ReplicaKey) -> None:
+        """What has drained can no longer be counted."""
         if key in self._peak:
             self._peak[key] = self.taken(key)

@@ -149,10 +149,10 @@ class App:
             if choice is None:
                 raise self._not_here(seen.model)
             return choice
-        choice = book.for_path(seen.path) if seen.light else book.only_replica()
+        choice = book.for_path(seen.path) if visit.light else book.only_replica()
         if choice is not None:
             return choice
-        if seen.light:
+        if visit.light:
             raise RequestFault(404, "no_engine", "No engine has been found on this machine yet.")
         raise model_missing(book.models())
 
@@ -182,7 +182,7 @@ class App:
             await self._relay(visit, choice, pieces)
         except asyncio.CancelledError:
             # The client left. What cannot count stops at its next token, if it had got so far.
-            if replica.counts or not visit.exchange.begun:
+            if self._admission.counts(admitted.key) or not visit.exchange.begun:
                 left_at = asyncio.get_running_loop().time()
                 choice.engine.look.set()
             raise
@@ -200,7 +200,8 @@ class App:
             target=engine.path + plain_target(exchange.head.target),
         )
         try:
-            upstream, head = await engine.pool.ask(request, pieces)
+            switches = bool(exchange.head.protocol)
+            upstream, head = await engine.pool.ask(request, pieces, switches=switches)
             visit.status = head.status
             exchange.let_body_go()  # the engine has it, and is asked once
             await carry(exchange, upstream, head, visit)

@@ -18,13 +18,15 @@ import aiohttp
 
 from pair.agent.admission import Admission
 from pair.agent.engine_book import EngineBook, LocalEngine
-from pair.core.membership import FIRST_LOOK_S
+from pair.core.membership import CLOSE_LOOKS_S, FIRST_LOOK_S
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.engine import Engine, EngineReport
 from pair.engines.finder import EngineFinder, recognise
+from pair.engines.known_engine import KnownEngine
 from pair.engines.question import question_session
-from pair.errors import NodeFault, UnreachableNode
+from pair.errors import NoConnectionYet, NodeFault, UnreachableNode
 from pair.relay.limits import UpstreamLimits
+from pair.relay.names import Names
 from pair.settings import NodeSettings
 from pair.wire.node_report import SLOTS_LIMIT
 
@@ -79,8 +81,9 @@ class EngineWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        limit_s = self._settings.look_limit_s
         async with (
-            question_session(self._settings.look_limit_s) as session,
+            question_session(limit_s, look_up=Names().look_up) as session,
             asyncio.TaskGroup() as tasks,
         ):
             for engine in self._engines:
@@ -124,10 +127,14 @@ class EngineWatch:
             return
         logger.info("engine %s at %s", local.name, engine.url)
         loop = asyncio.get_running_loop()
+        known = KnownEngine(engine)
         good_at, misses = loop.time(), 0
         try:
             while loop.time() - good_at < self._settings.gone_s:
-                fault = await self._look(session, engine, local)
+                fault = await self._look(session, known, local)
+                if known.engine is not engine:
+                    # Another kind has another name, and is met as an engine of its own.
+                    return
                 misses = 0 if fault is None else misses + 1
                 if fault is None:
                     self.found.set()
@@ -136,7 +143,7 @@ class EngineWatch:
                     self._admission.nothing_drains(local.name)
                 else:
                     good_at = loop.time()
-                await self._pause(local)
+                await self._pause(engine, local)
         finally:
             self._book.remove(local)
             self._admission.nothing_drains(local.name)
@@ -144,14 +151,17 @@ class EngineWatch:
             logger.info("engine %s is gone", local.name)
 
     async def _look(
-        self, session: aiohttp.ClientSession, engine: Engine, local: LocalEngine
+        self, session: aiohttp.ClientSession, known: KnownEngine, local: LocalEngine
     ) -> NodeFault | None:
         """Ask it once; what it did instead of answering, None if it answered."""
         asked_at = asyncio.get_running_loop().time()
         try:
-            said = await engine.report(session)
+            known.engine.in_use = self._works(local)
+            said = await known.report(session, self._settings.look_limit_s)
         except NodeFault as fault:
             return fault
+        if known.engine.name != local.name:
+            return None
         self._take(local, said, asked_at)
         return None
 
@@ -183,7 +193,10 @@ class EngineWatch:
         """Whether an engine that has not answered is down; some answer nothing while they
         compute.
         """
-        if isinstance(fault, UnreachableNode):
+        if isinstance(fault, UnreachableNode) and not (
+            # A server that computes may not accept either, once its queue of connections is full.
+            isinstance(fault, NoConnectionYet) and self._works(local)
+        ):
             return True
         return misses >= MISSES_UNTIL_DOWN and not self._works(local)
 
@@ -192,7 +205,7 @@ class EngineWatch:
             self._admission.running((replica.engine, replica.model)) for replica in local.replicas
         )
 
-    async def _pause(self, local: LocalEngine) -> None:
+    async def _pause(self, engine: Engine, local: LocalEngine) -> None:
         """Until the next look is due, or something happens there."""
         settled = all(replica.state is ReplicaState.READY for replica in local.replicas)
         idle = settled and not self._works(local) and not any(local.foreign.values())
@@ -206,12 +219,18 @@ class EngineWatch:
             async with asyncio.timeout(pace):
                 await local.look.wait()
         local.look.clear()
+        if (left_at := self._left_at(local)) is not None:
+            left_s = asyncio.get_running_loop().time() - left_at
+            if left_s < FIRST_LOOK_S:
+                await asyncio.sleep(FIRST_LOOK_S - left_s)
+            if left_s < CLOSE_LOOKS_S:
+                engine.count_now()
 
     def _left_at(self, local: LocalEngine) -> float | None:
         """When a client last left a request there of which the engine will tell when it is done."""
-        keys = [(one.engine, one.model) for one in local.replicas if one.counts]
-        times = [left_at for key in keys if (left_at := self._admission.left_at(key)) is not None]
-        return max(times, default=None)
+        keys = [(one.engine, one.model) for one in local.replicas]
+        times = [self._admission.left_at(key) for key in keys if self._admission.counts(key)]
+        return max((left_at for left_at in times if left_at is not None), default=None)
 
 
 def _take_down(local: LocalEngine, fault: NodeFault) -> None:

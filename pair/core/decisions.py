@@ -86,11 +86,13 @@ class Probe:
         fresh: open a new connection for it, because an old one says nothing about the link any
             more.
         limit_s: how long to wait for the answer.
+        closely: have the engine count its requests, also where that is not asked every time.
     """
 
     node: NodeId
     fresh: bool
     limit_s: float
+    closely: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Desk:
 
     def close(self, event: Closed, now: float) -> Node | None:
         """Free whatever the ticket holds and forget it; returns the node whose engine may still
-        compute for it and will tell, if there is one.
+        compute for it, if there is one.
         """
         ticket = self._ticket(event.ticket)
         lease, node = ticket.lease, None
@@ -141,7 +141,7 @@ class Desk:
             answered = event.outcome is Outcome.ANSWERED
             if answered:
                 self._served(lease, now)
-            if self._settle(ticket, lease, now, left=not answered) and lease.replica.report.counts:
+            if self._settle(ticket, lease, now, left=not answered):
                 node = self._membership.nodes.get(lease.replica.id.node)
         self._leave_room(ticket, now)
         del self.tickets[ticket.id]
@@ -206,7 +206,7 @@ class Desk:
         compute; whether that is so. One that cannot tell stops at its next token, so only a call
         that had none yet drains there.
         """
-        counts = lease.replica.report.counts
+        counts = lease.replica.draining.counts
         drains = left and not lease.light and (counts or not ticket.committed)
         self.ledger.settle(lease.id, left_at=now if drains else None)
         ticket.lease = None

@@ -10,23 +10,32 @@ One object a replica, held by the replica itself; both the proxy and a node coun
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 
 
 class Draining:
-    """When each of these calls was left, oldest first; bounded by the slots that they held."""
+    """When each of these calls was left, oldest first; bounded by the slots that they held.
 
-    __slots__ = ("_left_at",)
+    Attributes:
+        counted_at: when the engine was last asked for a count and told one.
+    """
+
+    __slots__ = ("_left_at", "counted_at")
 
     def __init__(self) -> None:
         self._left_at: list[float] = []
+        self.counted_at = -math.inf
 
     def __len__(self) -> int:
         return len(self._left_at)
 
     @property
-    def oldest_at(self) -> float | None:
-        return self._left_at[0] if self._left_at else None
+    def counts(self) -> bool:
+        """Whether the engine is one that tells how many requests it works on. Not each of its
+        reports does: llama.cpp is asked for that now and then only.
+        """
+        return self.counted_at > -math.inf
 
     @property
     def newest_at(self) -> float | None:
@@ -43,6 +52,7 @@ class Draining:
         Args:
             busy: what runs or waits there beyond the calls that we have not left.
         """
+        self.counted_at = max(self.counted_at, asked_at)
         left_before = bisect_left(self._left_at, asked_at)
         left_since = len(self._left_at) - left_before
         done = left_before - max(0, busy - left_since)
@@ -53,7 +63,13 @@ class Draining:
         """Whatever computed there is of no account any more."""
         self._left_at.clear()
 
+    def expires_at(self, grace_s: float) -> float | None:
+        """When the oldest is over though the engine has not told: a grace after it was left, or
+        after the engine's last word. None if nothing drains.
+        """
+        return max(self._left_at[0], self.counted_at) + grace_s if self._left_at else None
+
     def expire(self, now: float, grace_s: float) -> None:
-        """Believe the clock, where the engine cannot tell."""
-        while self._left_at and self._left_at[0] + grace_s <= now:
+        """Believe the clock, where the engine does not tell (any more)."""
+        while (at := self.expires_at(grace_s)) is not None and at <= now:
             del self._left_at[0]

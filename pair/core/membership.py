@@ -28,6 +28,12 @@ FIRST_LOOK_S = 0.05
 hang-up to get there, and too short for anybody to notice.
 """
 
+CLOSE_LOOKS_S = 0.25
+"""For so long after that (s) the engine is made to count at each question. Not for longer:
+llama.cpp notices a hang-up only after a second in which nobody made it count
+(`pair/engines/llamacpp.py`).
+"""
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -82,7 +88,7 @@ class Node:
             (
                 replica.draining.newest_at
                 for replica in self.replicas.values()
-                if replica.draining.newest_at is not None and replica.report.counts
+                if replica.draining.newest_at is not None and replica.draining.counts
             ),
             default=None,
         )

@@ -59,11 +59,11 @@ def opens_at(replica: Replica, limits: Limits, now: float) -> float | None:
     the clock.
     """
     times = [replica.set_aside_until] if replica.set_aside_until > now else []
-    if replica.draining and not replica.report.counts:
+    if replica.draining:
         replica.draining.expire(now, limits.left_grace_s)
-        oldest_at = replica.draining.oldest_at
-        if oldest_at is not None:
-            times.append(oldest_at + limits.left_grace_s)
+        expires_at = replica.draining.expires_at(limits.left_grace_s)
+        if expires_at is not None:
+            times.append(expires_at)
     return min(times, default=None)
 
 

@@ -12,7 +12,7 @@ from pair.core.desk import Desk
 from pair.core.events import NodeIdentified, NodeReported, NodeSighted, NodeWithdrawn, ProbeMissed
 from pair.core.fleet import Fleet
 from pair.core.limits import Limits
-from pair.core.membership import FIRST_LOOK_S, LATE_S, Membership, Node
+from pair.core.membership import CLOSE_LOOKS_S, FIRST_LOOK_S, LATE_S, Membership, Node
 from pair.core.names import NodeId, Phase
 
 
@@ -118,7 +118,7 @@ class Watch:
 
     def left(self, node: Node, now: float) -> None:
         """A call there was left while its engine computed: ask soon whether it has stopped."""
-        if node.probe_sent_at is None:
+        if node.probe_sent_at is None and node.left_at is not None:
             self._alarms.bring_forward(("probe", node.id), now + FIRST_LOOK_S)
 
     def drained(self, node_id: NodeId, now: float) -> None:
@@ -168,4 +168,6 @@ class Watch:
             self._alarms.cancel(("probe", node.id))
             # After a miss, and on a node in doubt, an old connection proves nothing about the link.
             fresh = node.misses > 0 or node.phase is not Phase.READY
-            self.out.append(Probe(node.id, fresh, self._limits.probe_limit_s))
+            left_at = node.left_at
+            closely = left_at is not None and FIRST_LOOK_S <= now - left_at < CLOSE_LOOKS_S
+            self.out.append(Probe(node.id, fresh, self._limits.probe_limit_s, closely))

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
+from pair.core.names import EngineName
 from pair.wire.dialects import Dialect
 from pair.wire.node_report import decode_report
 from tests.agent.face import BODY_LIMIT_BYTES, SOON_S, Face, chat, chosen, face, local, of, until
@@ -354,6 +355,8 @@ async def test_whatever_happens_to_300_requests_all_slots_come_back() -> None:
                 for _ in range(10):
                     plan = (chance.choice(kinds), chance.uniform(0, 0.06), chance.random() < 0.5)
                     tasks.create_task(ask(*plan))
+            # Nobody watches the engine here, who would see what it is done with.
+            node.admission.nothing_drains(EngineName("llamacpp:1"))
         await until(lambda: node.running("llamacpp:1", "echo") == 0)
         async with asyncio.timeout(SOON_S):
             await node.app.idle.wait()

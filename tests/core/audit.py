@@ -255,7 +255,7 @@ class Audit:
         for said in event.report.replicas:
             replica = ReplicaId(event.node, said.engine, said.model)
             self.standing.reported(replica, said, self.live(replica), asked_at, self.now)
-        known = {*self.hurt_at, *self.standing.counts}
+        known = {*self.hurt_at, *self.standing.known()}
         for replica in sorted(replica for replica in known if replica.node == event.node):
             if self.said(replica) is None and not self.live(replica):
                 self.hurt_at.pop(replica, None)

@@ -9,9 +9,9 @@ from pair.core.events import FailureKind
 from pair.core.limits import Limits
 from pair.core.names import LeaseId, NodeId, ReplicaId
 from pair.core.reports import ReplicaReport
+from pair.core.retrying import RULES, Hurts
 
 NOT_BROKEN = (FailureKind.BUSY, FailureKind.LOADING)
-NOT_THE_REPLICA_S = (FailureKind.UNREACHABLE, FailureKind.ENGINE_ERROR)
 
 
 class SeenStanding:
@@ -20,16 +20,13 @@ class SeenStanding:
     def __init__(self, limits: Limits) -> None:
         self.grace_s = limits.left_grace_s
         self.left: dict[ReplicaId, list[float]] = {}
-        self.counts: dict[ReplicaId, bool] = {}
+        self.counted_at: dict[ReplicaId, float] = {}
         self.unproven: set[ReplicaId] = set()
         self.trials: dict[ReplicaId, LeaseId] = {}
 
     def ghosts(self, replica: ReplicaId, now: float) -> int:
         """Slots that drain there, if the clock was last looked at then."""
-        left = self.left.get(replica, [])
-        if self.counts.get(replica):
-            return len(left)
-        return sum(left_at + self.grace_s > now for left_at in left)
+        return sum(self._still(replica, left_at, now) for left_at in self.left.get(replica, []))
 
     def on_trial(self, replica: ReplicaId) -> bool:
         return replica in self.unproven and replica in self.trials
@@ -45,13 +42,13 @@ class SeenStanding:
 
     def was_left(self, replica: ReplicaId, now: float, *, committed: bool) -> None:
         """A call with a slot was left by us before its answer was whole."""
-        if self.counts.get(replica) or not committed:
+        if replica in self.counted_at or not committed:
             there = self.left.setdefault(replica, [])
             there[:] = [left_at for left_at in there if self._still(replica, left_at, now)]
             there.append(now)
 
     def failed(self, replica: ReplicaId, kind: FailureKind) -> None:
-        if kind not in NOT_BROKEN and kind not in NOT_THE_REPLICA_S:
+        if kind not in NOT_BROKEN and RULES[kind].hurts is Hurts.REPLICA:
             self.unproven.add(replica)
 
     def proven(self, replica: ReplicaId) -> None:
@@ -63,8 +60,9 @@ class SeenStanding:
     ) -> None:
         left = self.left.get(replica, [])
         left[:] = [left_at for left_at in left if self._still(replica, left_at, now)]
-        self.counts[replica] = said.running is not None or said.waiting is not None
-        if self.counts[replica]:
+        if said.running is not None or said.waiting is not None:
+            if asked_at > float("-inf"):
+                self.counted_at[replica] = asked_at
             since = [left_at for left_at in left if left_at >= asked_at]
             before = left[: len(left) - len(since)]
             most = max(0, (said.running or 0) + (said.waiting or 0) - live - len(since))
@@ -73,7 +71,7 @@ class SeenStanding:
     def gone(self, replica: ReplicaId) -> None:
         """It is no longer reported and nothing of ours runs there."""
         self.left.pop(replica, None)
-        self.counts.pop(replica, None)
+        self.counted_at.pop(replica, None)
         self.proven(replica)
 
     def lost(self, node: NodeId) -> None:
@@ -82,11 +80,15 @@ class SeenStanding:
             if replica.node == node:
                 del self.left[replica]
 
+    def known(self) -> set[ReplicaId]:
+        """Whoever is in these books."""
+        return {*self.left, *self.counted_at, *self.unproven}
+
     def forget_all_but(self, nodes: set[NodeId]) -> None:
-        known = {*self.left, *self.counts, *self.unproven}
-        for replica in sorted(known):
+        for replica in sorted(self.known()):
             if replica.node not in nodes:
                 self.gone(replica)
 
     def _still(self, replica: ReplicaId, left_at: float, now: float) -> bool:
-        return bool(self.counts.get(replica)) or left_at + self.grace_s > now
+        since = max(left_at, self.counted_at.get(replica, left_at))
+        return since + self.grace_s > now

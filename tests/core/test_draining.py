@@ -62,13 +62,24 @@ def test_a_count_says_how_many_can_still_run(busy: int, asked_at: float, remain:
 
 def test_the_clock_where_nobody_counts() -> None:
     draining = left(1.0, 2.0)
-    assert (draining.oldest_at, draining.newest_at) == (1.0, 2.0)
+    assert (draining.expires_at(GRACE_S), draining.newest_at) == (6.0, 2.0)
     draining.expire(5.9, GRACE_S)
     assert len(draining) == 2
     draining.expire(6.0, GRACE_S)
-    assert (draining.oldest_at, len(draining)) == (2.0, 1)
+    assert (draining.expires_at(GRACE_S), len(draining)) == (7.0, 1)
     draining.expire(60.0, GRACE_S)
-    assert (draining.oldest_at, draining.newest_at) == (None, None)
+    assert (draining.expires_at(GRACE_S), draining.newest_at) == (None, None)
+    assert not draining.counts
+
+
+def test_a_grace_runs_from_the_last_word_of_what_counts_now_and_then() -> None:
+    draining = left(1.0)
+    draining.seen(1, 9.0)
+    assert (draining.counts, draining.expires_at(GRACE_S)) == (True, 14.0)
+    draining.expire(13.0, GRACE_S)
+    assert len(draining) == 1
+    draining.expire(14.0, GRACE_S)
+    assert (len(draining), draining.counts) == (0, True)
 
 
 def counting(node: str, running: int, slots: int = 1) -> NodeReport:
@@ -99,6 +110,25 @@ def test_one_that_computes_on_keeps_the_slot_and_is_asked_less_and_less_often() 
     assert max(later - sooner for sooner, later in pairwise(asked)) < 0.52
     story.house.words[NodeId("a")] = counting("a", 0)
     story.at(4.51).expects("2 to a").sees(answered(2)).ends()
+
+
+def test_it_is_asked_to_look_closely_at_first_and_not_before_it_can_have_heard() -> None:
+    story = Story().sees(comes("a", says=counting("a", 0))).at(1.5).sees(call(1))
+    story.house.words[NodeId("a")] = counting("a", 1)
+    story.at(1.6).sees(hangs_up(1)).at(3.0).expects("1 to a")
+    asked = [(round(at - 1.6, 2), probe.closely) for at, probe in story.house.probes if at > 1.0]
+    assert [at for at, closely in asked if closely] == pytest.approx([0.05, 0.1, 0.2], rel=0.1)
+    assert len(asked) > 5
+
+
+def test_a_report_without_a_count_frees_nothing_at_an_engine_that_counts() -> None:
+    """llama.cpp is not asked for it every time."""
+    story = Story(left_grace_s=2.0).sees(comes("a", says=counting("a", 0))).at(1.5).sees(call(1))
+    story.house.words[NodeId("a")] = counting("a", 1)
+    story.at(1.6).sees(hangs_up(1), call(2)).at(1.62).expects("1 to a")
+    story.at(1.7)
+    story.house.words[NodeId("a")] = report("a")
+    story.at(3.6).expects().at(3.8).expects("2 to a").sees(answered(2)).ends()
 
 
 def test_a_call_in_mid_answer_drains_there_too() -> None:

@@ -6,8 +6,8 @@ from pair.core.events import Failure, FailureKind
 from pair.core.membership import Node
 from pair.core.names import LeaseId, NodeId, Phase
 from pair.core.replica import Replica
+from pair.core.retrying import RULES, Hurts
 from pair.core.standing import opens_at, prove, restore, set_aside
-from tests.core.house import replica
 from tests.core.limits import limits
 from tests.core.test_ledger import a_replica
 
@@ -99,8 +99,8 @@ def test_calls_that_fall_together_tell_of_one_mishap() -> None:
 def test_who_has_to_prove_itself(kind: FailureKind) -> None:
     one = a_replica()
     fails(one, Failure(kind, "x"), 0.0)
-    unhurt = {FailureKind.BUSY, FailureKind.LOADING, FailureKind.ENGINE_ERROR}
-    assert one.unproven == (kind not in unhurt | {FailureKind.UNREACHABLE})
+    whole = kind in (FailureKind.BUSY, FailureKind.LOADING)
+    assert one.unproven == (RULES[kind].hurts is Hurts.REPLICA and not whole)
     one.trial = LeaseId(1)
     assert one.on_trial == one.unproven
     prove(one)
@@ -118,6 +118,5 @@ def test_time_alone_opens_what_is_set_aside_or_drains_where_nobody_counts() -> N
     assert opens_at(one, LIMITS, 5.0) == pytest.approx(5.5)
     assert opens_at(one, LIMITS, 6.5) == pytest.approx(2.0 + LIMITS.left_grace_s)
     assert len(one.draining) == 1
-    one.report = replica(running=1)
-    assert opens_at(one, LIMITS, 60.0) is None, "that one counts, so it will tell"
-    assert len(one.draining) == 1
+    one.draining.seen(1, asked_at=60.0)
+    assert opens_at(one, LIMITS, 60.0) == pytest.approx(60.0 + LIMITS.left_grace_s), "its last word"
