@@ -38,6 +38,12 @@ class UnreachableNode(NodeFault):
     """No connection came about: refused, no route, unresolved name, or the connect limit passed."""
 
 
+class NoConnectionYet(UnreachableNode):
+    """Neither accepted nor refused within the limit: a machine that is off or cut off, or a program
+    that is too busy to accept.
+    """
+
+
 class NoSocketsLeft(NodeFault):
     """Our own machine had no file, port or memory left for a connection: says nothing of the node,
     and passes.

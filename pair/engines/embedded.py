@@ -85,6 +85,8 @@ class EmbeddedEngine(LlamaCpp):
         SettingsError: the file is none that it can run, or xllamacpp is not installed.
     """
 
+    own = True
+
     def __init__(self, options: EmbeddedOptions) -> None:
         if importlib.util.find_spec("xllamacpp") is None:
             raise SettingsError(
@@ -129,12 +131,14 @@ class EmbeddedEngine(LlamaCpp):
         if self._fault is not None:
             raise self._fault
 
-    async def report(self, session: aiohttp.ClientSession) -> EngineReport:
+    async def report(
+        self, session: aiohttp.ClientSession, limit_s: float | None = None
+    ) -> EngineReport:
         """As any engine; without asking, where the process is known to have no answer yet."""
         if self._fault is not None:
             raise UnreachableNode(str(self._fault))
         if not self._loading:
-            return await super().report(session)
+            return await super().report(session, limit_s)
         replica = ReplicaReport(
             engine=self.name,
             engine_kind=self.kind,
@@ -143,6 +147,7 @@ class EmbeddedEngine(LlamaCpp):
             slots=self._options.slots,
             resident=False,
             context_tokens=self._options.context_tokens,
+            any_name=True,
         )
         return EngineReport((replica,))
 

@@ -31,7 +31,7 @@ UNREADABLE_LIMIT = 5
 """So many unreadable lists in a row before the models of the last good one are given up: an engine
 that restarts may say nonsense once or twice."""
 
-_NOT_THERE = frozenset({404, 405, 501})
+NOT_THERE = frozenset({404, 405, 501})
 """An extra path that was answered so is not asked again, for each try is a line in a log."""
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -52,11 +52,13 @@ class Reading:
 
     Attributes:
         state: of every model that the list does not know better.
+        any_name: as in `ReplicaReport`.
     """
 
     models: ModelList
     load: EngineLoad = EngineLoad()
     state: ReplicaState = ReplicaState.READY
+    any_name: bool = False
 
 
 class Engine(ABC):
@@ -68,21 +70,32 @@ class Engine(ABC):
         name: unique on its node and lasting, such as `llamacpp:8080`.
         slots: the user's word on the slots of each model, 0 to take the engine's.
         headers: what each question carries, such as a key.
+        in_use: work of ours runs there; set by who asks.
+        sure: nothing that would have given another kind away was left unanswered.
+        estranged: its latest answers were not those of its kind.
+        own: a process of this node, which nothing else can replace.
     """
 
     kind: ClassVar[str]
+    own: ClassVar[bool] = False
 
     def __init__(self, url: str, slots: int = 0, headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.url = url
         self.slots = slots
         self.headers = headers
+        self.in_use = False
+        self.sure = True
+        self.estranged = False
         self.name = engine_name(self.kind, url)
         self._known: tuple[ReplicaReport, ...] = ()
         self._unreadable = 0
         self._not_there: set[str] = set()
+        self._count_now = False
 
-    async def report(self, session: aiohttp.ClientSession) -> EngineReport:
-        """Ask it. How long the list of models may take is the session's or the caller's limit.
+    async def report(
+        self, session: aiohttp.ClientSession, limit_s: float | None = None
+    ) -> EngineReport:
+        """Ask it. The list of models may take `limit_s`, None for the session's limit.
 
         A list that cannot be read is a warning: the engine lives. While it loads or wants a key,
         the models of the last good list are reported as such; without one there is a warning only.
@@ -92,12 +105,12 @@ class Engine(ABC):
             SilentNode, LostUpstream, GarbledAnswer: a connection, but no answer in HTTP.
         """
         lists, extras = self._lists(), self._extras_there()
-        answers, faults = await self._ask(session, lists, extras)
+        answers, faults = await self._ask(session, lists, extras, limit_s or session.timeout.total)
         answered = [answers[path] for path in lists if path in answers]
         if not answered:
             raise faults[lists[0]]
         for path in extras:
-            if path in answers and answers[path].status in _NOT_THERE:
+            if path in answers and answers[path].status in NOT_THERE:
                 self._not_there.add(path)
         if all(said.status in NEEDS_KEY for said in answered):
             return self._unready(ReplicaState.NEEDS_KEY, "wants an API key, which pair has none of")
@@ -110,6 +123,12 @@ class Engine(ABC):
         self._unreadable = 0
         self._known = tuple(self._replica(model, reading) for model in reading.models.models)
         return EngineReport(self._known, self._named(reading.models.warnings))
+
+    def count_now(self) -> None:
+        """The next report tells how many requests it works on, also where that is not asked every
+        time.
+        """
+        self._count_now = True
 
     @abstractmethod
     def _lists(self) -> Sequence[str]:
@@ -131,7 +150,11 @@ class Engine(ABC):
         return [path for path in self._extras() if path not in self._not_there]
 
     async def _ask(
-        self, session: aiohttp.ClientSession, lists: Sequence[str], extras: Sequence[str]
+        self,
+        session: aiohttp.ClientSession,
+        lists: Sequence[str],
+        extras: Sequence[str],
+        limit_s: float | None,
     ) -> tuple[dict[str, Said], Mapping[str, NodeFault]]:
         """All questions at once: answers and faults by path."""
         answers: dict[str, Said] = {}
@@ -145,7 +168,7 @@ class Engine(ABC):
 
         async with asyncio.TaskGroup() as tasks:
             for path in lists:
-                tasks.create_task(put(path, session.timeout.total))
+                tasks.create_task(put(path, limit_s))
             for path in extras:
                 tasks.create_task(put(path, EXTRA_LIMIT_S))
         return answers, faults
@@ -163,6 +186,7 @@ class Engine(ABC):
             waiting=load.waiting,
             resident=model.resident,
             context_tokens=model.context_tokens or load.context_tokens,
+            any_name=reading.any_name,
         )
 
     def _unready(self, state: ReplicaState, words: str) -> EngineReport:

@@ -42,7 +42,10 @@ _CLOSED_TO_ALL = frozenset({"lmstudio", "sglang"})
 their ports are popular: what answers 401 to everything there is more likely no engine at all."""
 
 QUESTION_LIMIT_S = 1.0
-"""Longest wait for each answer; all but the first are asked together."""
+"""Longest wait for each answer."""
+
+HEAD_START_S = 0.1
+"""The first question is alone for so long: where nobody listens, the other ten are spared."""
 
 STRANGER_PAUSE_S = 60.0
 """So long a port is left alone where something answers that is no engine: each look is ten lines in
@@ -62,6 +65,7 @@ async def recognise(
     slots: int = 0,
     if_closed: str = "generic",
     headers: Mapping[str, str] = NO_HEADERS,
+    limit_s: float = QUESTION_LIMIT_S,
 ) -> Engine:
     """The engine at this address.
 
@@ -70,6 +74,7 @@ async def recognise(
         slots: the user's word on them, 0 for the engine's own.
         if_closed: the kind to take it for if it tells nothing without a key.
         headers: what each question carries, now and later, such as a key.
+        limit_s: for each answer; all are asked together.
 
     Raises:
         UnreachableNode: no connection.
@@ -79,12 +84,14 @@ async def recognise(
     """
     base = url.rstrip("/").removesuffix("/v1")
     answers: dict[str, Said] = {}
-    unanswered = await _put(session, base, OPENAI_LIST_PATH, answers, headers)
-    if not isinstance(unanswered, UnreachableNode):
-        async with asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(_put(session, base, OPENAI_LIST_PATH, answers, headers, limit_s))
+        await asyncio.wait([first], timeout=HEAD_START_S)
+        if not (first.done() and isinstance(first.result(), UnreachableNode)):
             for path in PATHS:
                 if path != OPENAI_LIST_PATH:
-                    tasks.create_task(_put(session, base, path, answers, headers))
+                    tasks.create_task(_put(session, base, path, answers, headers, limit_s))
+    unanswered = first.result()
     if not answers and unanswered is not None:
         raise unanswered
     kind = recognised_kind(answers) or (if_closed if wants_key(answers) else "")
@@ -92,7 +99,9 @@ async def recognise(
         raise PairItself(f"{base} is a {kind}, not an engine; name the engine behind it")
     if not kind:
         raise GarbledAnswer(f"{base} answers, but not as any inference engine that pair knows")
-    return KINDS[kind](base, slots, headers)
+    engine = KINDS[kind](base, slots, headers)
+    engine.sure = len(answers) == len(PATHS)
+    return engine
 
 
 async def _put(
@@ -101,10 +110,11 @@ async def _put(
     path: str,
     answers: dict[str, Said],
     headers: Mapping[str, str],
+    limit_s: float,
 ) -> NodeFault | None:
     """Add the answer at this path to the others, or return why there is none."""
     try:
-        answers[path] = await ask(session, base + path, QUESTION_LIMIT_S, headers=headers)
+        answers[path] = await ask(session, base + path, limit_s, headers=headers)
     except NodeFault as fault:
         return fault
     return None

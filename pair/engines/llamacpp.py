@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pair.core.reports import ReplicaState
-from pair.engines.engine import Engine, Reading, found, listed
+from pair.engines.engine import NOT_THERE, Engine, Reading, found, listed
 from pair.engines.question import NO_HEADERS
 from pair.errors import GarbledAnswer
-from pair.wire.engine_reports.llamacpp import Props, read_load, read_props
+from pair.wire.engine_reports.llamacpp import Props, is_loading, read_load, read_props
 from pair.wire.engine_reports.openai_list import read_openai_list
 from pair.wire.engine_reports.reading import EngineLoad, ModelList
-from pair.wire.engine_reports.recognition import NEEDS_KEY, OPENAI_LIST_PATH, Answers
+from pair.wire.engine_reports.recognition import NEEDS_KEY, OPENAI_LIST_PATH, Answers, Said
 
 PROPS_PATH = "/props"
 SLOTS_PATH = "/slots"
@@ -38,32 +38,49 @@ class LlamaCpp(Engine):
         super().__init__(url, slots, headers)
         self._load_asked_at = float("-inf")
         self._has_metrics = False
-        self._sleeping = False
+        self._active_at = float("-inf")
+        self._props = Props()
 
     def _lists(self) -> Sequence[str]:
         return (OPENAI_LIST_PATH,)
 
     def _extras(self) -> Sequence[str]:
         now = asyncio.get_running_loop().time()
-        if now - self._load_asked_at < LOAD_SPACING_S:
+        if not self._count_now and now - self._load_asked_at < self._spacing_s():
             return (PROPS_PATH,)
+        self._count_now = False
+        if self._load_asked_at < 0:
+            self._active_at = now
         self._load_asked_at = now
-        # `/slots` counts as use: it would wake a sleeping model, and it is needless beside metrics.
-        if self._has_metrics or self._sleeping:
+        # `/slots` would wake a sleeping model, and it is needless beside metrics.
+        if self._has_metrics or self._props.sleeping:
             return (PROPS_PATH, METRICS_PATH)
         return (PROPS_PATH, METRICS_PATH, SLOTS_PATH)
 
+    def _spacing_s(self) -> float:
+        """Until the load is asked for again: a question counts as use and keeps the model from
+        going to sleep, so an engine that does nothing is asked after doubling pauses.
+        """
+        if self.in_use:
+            return LOAD_SPACING_S
+        return max(LOAD_SPACING_S, self._load_asked_at - self._active_at)
+
     def _read(self, answers: Answers) -> Reading:
         models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
-        props = _props(found(answers, PROPS_PATH))
-        self._sleeping = props.sleeping
+        told = answers.get(PROPS_PATH)
+        if told is not None and told.status == 200:  # what a busy one told before still holds
+            self._props = _props(told.body)
+        props = self._props
+        self.estranged = told is not None and told.status in NOT_THERE
         load = read_load(found(answers, METRICS_PATH), found(answers, SLOTS_PATH))
         self._has_metrics = self._has_metrics or found(answers, METRICS_PATH) is not None
-        refused = PROPS_PATH in answers and answers[PROPS_PATH].status in NEEDS_KEY
+        if self.in_use or load.running:
+            self._active_at = self._load_asked_at
         return Reading(
             _as_started(models, props),
             EngineLoad(props.slots, load.running, load.waiting),
-            ReplicaState.NEEDS_KEY if refused else ReplicaState.READY,
+            _state(told),
+            any_name=props.slots is not None and len(models.models) == 1,
         )
 
 
@@ -86,8 +103,17 @@ def _as_started(models: ModelList, props: Props) -> ModelList:
     )
 
 
-def _props(body: bytes | None) -> Props:
+def _state(told: Said | None) -> ReplicaState:
+    """What its answer to `/props` means for its models."""
+    if told is None:
+        return ReplicaState.READY
+    if told.status in NEEDS_KEY:
+        return ReplicaState.NEEDS_KEY
+    return ReplicaState.LOADING if is_loading(*told) else ReplicaState.READY
+
+
+def _props(body: bytes) -> Props:
     try:
-        return Props() if body is None else read_props(body)
+        return read_props(body)
     except GarbledAnswer:
         return Props()

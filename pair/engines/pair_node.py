@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import aiohttp
 
 from pair.core.reports import NodeReport
-from pair.engines.question import CONNECT_LIMIT_S, NO_HEADERS, ask
+from pair.engines.question import NO_HEADERS, ask
 from pair.errors import GarbledAnswer
 from pair.wire.node_report import REPORT_PATH, decode_report, means_a_report
 
@@ -32,7 +32,6 @@ async def report_of(
     url: str,
     limit_s: float | None,
     *,
-    connect_limit_s: float = CONNECT_LIMIT_S,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> NodeReport:
     """The report of the `pair` node at this base URL.
@@ -47,9 +46,7 @@ async def report_of(
         NotPair: an answer that no `pair` node gives.
         GarbledAnswer: meant as a report, and unusable; or no HTTP.
     """
-    said = await ask(
-        session, url + REPORT_PATH, limit_s, connect_limit_s=connect_limit_s, headers=headers
-    )
+    said = await ask(session, url + REPORT_PATH, limit_s, headers=headers)
     if said.status != 200:
         raise NotPair(
             f"what answers at {url} is not a pair node (status {said.status})",

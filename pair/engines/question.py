@@ -8,21 +8,34 @@ matters is said here, once.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 
-from pair.errors import GarbledAnswer, LostUpstream, NodeFault, SilentNode, UnreachableNode
+from pair.errors import (
+    GarbledAnswer,
+    LostUpstream,
+    NoConnectionYet,
+    NodeFault,
+    SilentNode,
+    UnreachableNode,
+)
 from pair.wire.engine_reports.recognition import Said
 
 ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
 """Largest answer read. The largest real one of an engine is vLLM's `/metrics`, below 1 MiB; a
 node's report with 4,096 replicas has about 1 MiB."""
 
-CONNECT_LIMIT_S = 0.8
-"""Longest wait for a connection: below a proxy's limit for a probe (1.5 s), so that it learns which
-of the two did not come, the connection or the answer."""
+CONNECT_SHARE = 0.6
+"""The part of a question's limit that connecting may take, so that "no connection" and "no answer"
+stay apart: a machine that computes still accepts."""
+
+CONNECT_LIMIT_S = 3.0
+"""Longest wait for a connection where the question has no limit."""
 
 KEPT_S = 4.0
 """A connection that is idle for longer is not used again: llama-server closes it after 5 s."""
@@ -38,8 +51,42 @@ _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity"}
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
+LookUp = Callable[[str, int], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Name and port to what `socket.getaddrinfo` returns."""
+
+
+class _Resolver(AbstractResolver):
+    """aiohttp's way to ask, with our way to look up."""
+
+    def __init__(self, look_up: LookUp) -> None:
+        self._look_up = look_up
+
+    async def resolve(
+        self, name: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=name,
+                host=where[0],
+                port=port,
+                family=kind,
+                proto=protocol,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for kind, _, protocol, _, where in await self._look_up(name, port)
+            if family in (socket.AF_UNSPEC, kind)
+        ]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
 def question_session(
-    limit_s: float | None, *, fresh: bool = False, connections_limit: int = 0
+    limit_s: float | None,
+    *,
+    fresh: bool = False,
+    connections_limit: int = 0,
+    look_up: LookUp | None = None,
 ) -> aiohttp.ClientSession:
     """A session for `ask`, to be entered or closed.
 
@@ -47,12 +94,14 @@ def question_session(
         limit_s: for each question that says nothing else.
         fresh: a connection of its own for each question.
         connections_limit: at once, 0 for any number; further questions wait within their limit.
+        look_up: how names are looked up, None for the event loop's few threads.
     """
     connector = aiohttp.TCPConnector(
         limit=connections_limit,
         limit_per_host=0,
         # A machine's address changes with its lease.
         use_dns_cache=False,
+        resolver=None if look_up is None else _Resolver(look_up),
         force_close=fresh,
         keepalive_timeout=None if fresh else KEPT_S,
         enable_cleanup_closed=False,
@@ -78,7 +127,7 @@ async def ask(
     url: str,
     limit_s: float | None,
     *,
-    connect_limit_s: float = CONNECT_LIMIT_S,
+    connect_limit_s: float | None = None,
     limit_bytes: int = ANSWER_LIMIT_BYTES,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Said:
@@ -86,6 +135,7 @@ async def ask(
 
     Args:
         limit_s: for the whole of it; None leaves that to the caller.
+        connect_limit_s: for connecting, None for `CONNECT_SHARE` of the limit.
         limit_bytes: of the answer's body.
         headers: besides our own, such as the key that the user has named for this node.
 
@@ -95,6 +145,8 @@ async def ask(
         LostUpstream: the connection ended before the answer was whole.
         GarbledAnswer: not HTTP, or too large.
     """
+    if connect_limit_s is None:
+        connect_limit_s = CONNECT_LIMIT_S if limit_s is None else limit_s * CONNECT_SHARE
     timeout = aiohttp.ClientTimeout(
         total=limit_s, connect=None, sock_connect=connect_limit_s, sock_read=None
     )
@@ -120,7 +172,7 @@ def _ours(fault: Exception, url: str, connect_limit_s: float) -> NodeFault:
     """The same in our words. TimeoutError is an OSError, and aiohttp's are both."""
     match fault:
         case aiohttp.ConnectionTimeoutError():
-            return UnreachableNode(f"no connection to {url} within {connect_limit_s:g} s")
+            return NoConnectionYet(f"no connection to {url} within {connect_limit_s:g} s")
         case TimeoutError():
             return SilentNode(f"no answer from {url}")
         case aiohttp.ClientConnectorError() | aiohttp.InvalidURL():

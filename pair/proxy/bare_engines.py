@@ -9,39 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import aiohttp
 
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport
-from pair.engines.engine import Engine, EngineReport
-from pair.engines.finder import recognise
-from pair.engines.generic import Generic
-from pair.errors import SilentNode, UnreachableNode
+from pair.engines.engine import EngineReport
+from pair.engines.finder import QUESTION_LIMIT_S, recognise
+from pair.engines.known_engine import QUESTION_SHARE, KnownEngine
+from pair.errors import SilentNode
 
-USELESS_LIMIT = 20
-"""So many reports in a row without any model, for want of an answer that its kind can read, before
-the kind is doubted: about as many seconds. Finding out takes ten questions, each a line in the
-engine's log, and an engine that wants a key or loads for long has nothing to report either."""
-
-
-@dataclass(slots=True)
-class _Known:
-    """An engine as it was recognised.
-
-    Attributes:
-        useless: its latest reports in a row that named no model and complained.
-        left: nothing listened there since; what comes back may be another kind.
-    """
-
-    engine: Engine
-    useless: int = 0
-    left: bool = False
-
-    @property
-    def doubtful(self) -> bool:
-        return self.left or self.useless >= USELESS_LIMIT
+NODE_CHECK_S = 60.0
+"""So often a known engine is first asked whether `pair` runs there now, which costs it one line in
+its log."""
 
 
 class BareEngines:
@@ -53,50 +33,60 @@ class BareEngines:
 
     def __init__(self, slots: Mapping[str, int]) -> None:
         self._slots = slots
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, KnownEngine] = {}
+        self._checked_at: dict[str, float] = {}
 
     def knows(self, url: str) -> bool:
-        """Whether the engine at this URL has been recognised and is not in doubt."""
+        """Whether the engine at this URL has been recognised, is not in doubt, and need not be
+        asked just now whether it is more than an engine.
+        """
         known = self._known.get(url)
-        return known is not None and not known.doubtful
+        if known is None or known.doubtful:
+            return False
+        return asyncio.get_running_loop().time() - self._checked_at[url] < NODE_CHECK_S
 
-    async def report(self, session: aiohttp.ClientSession, url: str, limit_s: float) -> NodeReport:
+    def slots_of(self, url: str) -> int:
+        """The user's word on the slots there, 0 if there is none."""
+        return self._slots.get(url, 0)
+
+    def count_now(self, url: str) -> None:
+        """Have the engine at this URL count its requests at its next report."""
+        known = self._known.get(url)
+        if known is not None:
+            known.engine.count_now()
+
+    async def report(
+        self, session: aiohttp.ClientSession, url: str, limit_s: float, *, in_use: bool = False
+    ) -> NodeReport:
         """Ask the engine, and find out its kind first if that is not known.
+
+        Args:
+            in_use: whether work of ours runs there.
 
         Raises:
             NodeFault: nothing, or nothing that is an engine, answers there.
         """
         try:
             async with asyncio.timeout(limit_s):
-                said = await self._ask(session, url)
+                said = await self._ask(session, url, limit_s, in_use=in_use)
         except TimeoutError as fault:
             raise SilentNode(f"no answer from {url} within {limit_s:.1f} s") from fault
         return NodeReport(NodeId(url), "", "", False, said.replicas, said.warnings)
 
-    async def _ask(self, session: aiohttp.ClientSession, url: str) -> EngineReport:
+    async def _ask(
+        self, session: aiohttp.ClientSession, url: str, limit_s: float, *, in_use: bool
+    ) -> EngineReport:
         known = self._known.get(url)
-        if known is None or known.doubtful:
-            found = await recognise(session, url, slots=self._slots.get(url, 0))
-            known = self._known[url] = _after(known, found)
-        try:
-            said = await known.engine.report(session)
-        except UnreachableNode:
-            known.left = True
-            raise
-        known.useless = 0 if said.replicas or not said.warnings else known.useless + 1
-        return said
-
-
-def _after(before: _Known | None, found: Engine) -> _Known:
-    """What to hold of an engine that was recognised, perhaps once more.
-
-    The same kind keeps its object, which remembers its models while it loads. `generic` is what
-    remains when an engine is too busy to answer what would give it away, so it replaces no kind
-    whose reports can still be read.
-    """
-    if before is not None and (
-        found.kind == before.engine.kind
-        or (found.kind == Generic.kind and before.useless < USELESS_LIMIT)
-    ):
-        return _Known(before.engine)
-    return _Known(found)
+        if known is None:
+            found = await recognise(
+                session,
+                url,
+                slots=self.slots_of(url),
+                limit_s=min(QUESTION_LIMIT_S, limit_s * QUESTION_SHARE),
+            )
+            known = self._known[url] = KnownEngine(found)
+            self._checked_at[url] = asyncio.get_running_loop().time()
+        elif not self.knows(url):
+            self._checked_at[url] = asyncio.get_running_loop().time()
+        known.engine.in_use = in_use
+        return await known.report(session, limit_s)

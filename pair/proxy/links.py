@@ -69,6 +69,11 @@ class Links:
         times = (link.pool.last_byte_at for link in links if link is not None)
         return max((at for at in times if at is not None), default=None)
 
+    def in_use(self, node_id: NodeId) -> bool:
+        """Whether work of ours runs there."""
+        node = self._nodes.get(node_id)
+        return node is not None and any(one.in_flight for one in node.replicas.values())
+
     def close(self) -> None:
         """Close every idle connection."""
         for link in self._links.values():

@@ -21,16 +21,15 @@ from pair.core.events import Event, NodeIdentified, NodeReported, ProbeMissed
 from pair.core.reports import NodeReport
 from pair.engines.pair_node import NotPair, report_of
 from pair.engines.question import question_session
-from pair.errors import NodeFault, UnreachableNode
+from pair.errors import NodeFault, SilentNode, UnreachableNode
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.links import Links
+from pair.relay.names import Names
 
 logger = logging.getLogger(__name__)
 
-_CONNECT_SHARE = 0.6
-"""The part of a probe's limit that connecting may take, so that "no connection" and "no answer"
-stay apart.
-"""
+_FIRST_SHARE = 0.5
+"""The part of a probe's limit in which what the user named may say that `pair` runs there."""
 
 _CONNECTIONS_LIMIT = 256
 """Probes under way at once; further ones wait for a connection within their limit."""
@@ -59,6 +58,7 @@ class Prober:
         self._feed: Callable[[Event], None] = _not_open
         self._tasks = asyncio.TaskGroup()
         self._probes: set[asyncio.Task[None]] = set()
+        self._names = Names()
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     def open(self, feed: Callable[[Event], None]) -> Self:
@@ -69,7 +69,10 @@ class Prober:
     async def __aenter__(self) -> Self:
         for fresh in (False, True):
             self._sessions[fresh] = question_session(
-                None, fresh=fresh, connections_limit=_CONNECTIONS_LIMIT
+                None,
+                fresh=fresh,
+                connections_limit=_CONNECTIONS_LIMIT,
+                look_up=self._names.look_up,
             )
         await self._tasks.__aenter__()
         return self
@@ -169,10 +172,12 @@ class Prober:
         by_url = probe.node == url
         if not by_url or not self._bare.knows(url):
             try:
-                connect_limit_s = probe.limit_s * _CONNECT_SHARE
-                report = await report_of(
-                    session, url, probe.limit_s, connect_limit_s=connect_limit_s
-                )
+                # An engine may be busy with this question, too, and must be asked its own in time.
+                limit_s = probe.limit_s * _FIRST_SHARE if by_url else probe.limit_s
+                report = await report_of(session, url, limit_s)
+            except SilentNode:
+                if not by_url:
+                    raise
             except NotPair as fault:
                 if not by_url and fault.in_trouble:
                     raise
@@ -182,7 +187,10 @@ class Prober:
                 if report.node != probe.node and not by_url:
                     raise AnotherNode(f"another node ({report.name}) answers at {url}", url)
                 return report
-        return await self._bare.report(session, url, max(0.0, ends_at - loop.time()))
+        if probe.closely:
+            self._bare.count_now(url)
+        in_use = self._links.in_use(probe.node)
+        return await self._bare.report(session, url, max(0.0, ends_at - loop.time()), in_use=in_use)
 
 
 def _says_little(fault: NodeFault) -> int:

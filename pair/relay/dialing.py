@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from pair.errors import NodeFault, NoSocketsLeft, UnreachableNode
 from pair.relay.addresses import Address, TcpAddress, UnixAddress
+from pair.relay.names import Found, Names
 
 # How long an address may take before the next one is tried beside it (RFC 8305 recommends it).
 STAGGER_S = 0.25
@@ -43,8 +44,7 @@ class Dialer:
         self._address = address
         self._limit_s = limit_s
         self._resolved: list[Resolved] = []
-        # A look-up that hangs holds one of the few threads for them: no more than one an address.
-        self._looking_up = asyncio.Lock()
+        self._names = Names()
 
     async def dial(self, protocol: Callable[[], _Spoken]) -> _Spoken:
         """A new connection, spoken by what `protocol` makes.
@@ -76,8 +76,7 @@ class Dialer:
             except OSError:
                 if _is_literal(address):
                     raise
-        async with self._looking_up:
-            self._resolved = await look_up(address)
+        self._resolved = await look_up(address, self._names)
         return await self._race(self._resolved)
 
     async def _race(self, resolved: list[Resolved]) -> socket.socket:
@@ -139,16 +138,14 @@ async def _open(resolved: Resolved) -> socket.socket:
     return connected
 
 
-async def look_up(address: TcpAddress) -> list[Resolved]:
+async def look_up(address: TcpAddress, names: Names) -> list[Resolved]:
     """All addresses of a name, in the system's order but with the families in turns."""
     if _is_literal(address):
-        found = socket.getaddrinfo(
+        found: Found = socket.getaddrinfo(
             address.name, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
     else:
-        found = await asyncio.get_running_loop().getaddrinfo(
-            address.name, address.port, type=socket.SOCK_STREAM
-        )
+        found = await names.look_up(address.name, address.port)
     by_family: dict[int, list[Resolved]] = {}
     for family, kind, protocol, _, where in found:
         if family in {socket.AF_INET, socket.AF_INET6}:

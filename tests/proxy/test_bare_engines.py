@@ -12,8 +12,9 @@ import pytest_asyncio
 from pair.bench.echo_engine.engine import EchoEngine
 from pair.bench.echo_engine.settings import EchoSettings, PersonaName
 from pair.core.reports import NodeReport, ReplicaState
+from pair.engines.known_engine import USELESS_LIMIT
 from pair.errors import GarbledAnswer, SilentNode, UnreachableNode
-from pair.proxy.bare_engines import USELESS_LIMIT, BareEngines
+from pair.proxy.bare_engines import BareEngines
 from tests.proxy.raw_engine import MODELS, model_list, page, raw_engine
 from tests.support.house import FAST
 

@@ -339,10 +339,14 @@ async def test_an_engine_of_any_kind_that_is_named_by_its_url_serves(persona: Pe
 
 
 async def test_a_probe_that_fails_by_our_own_mistake_is_logged_and_missed(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def mistaken(*_: object) -> NodeReport:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pair.proxy.prober.report_of", mistaken)
     async with probing() as built:
-        sight(built, "n1", f"http://{'a' * 64}.b:1")  # no such name can be looked up
+        sight(built, "n1", "http://127.0.0.1:1")
         node = await until_reason(built, "n1", "the probe itself failed")
         assert node.phase is not Phase.READY
     assert "probe of n1" in caplog.text

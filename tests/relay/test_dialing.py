@@ -106,7 +106,7 @@ class House:
         self.looked_up = list(looked_up)
         monkeypatch.setattr("pair.relay.dialing.look_up", self.look_up)
 
-    async def look_up(self, address: TcpAddress, names: Names) -> list[Resolved]:
+    async def look_up(self, address: TcpAddress, _: Names) -> list[Resolved]:
         """The next of what it is to find."""
         names = self.looked_up.pop(0)
         return [

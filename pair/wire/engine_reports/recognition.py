@@ -115,12 +115,14 @@ def _is_sglang(answers: Answers) -> bool:
 
 def _is_llamacpp(answers: Answers) -> bool:
     said = answers.get("/props")
-    if said is None:
-        return False
-    if said.status == 200:
+    if said is not None and said.status == 200:
         return _reads(lambda: read_props(said.body))
-    # With a key only the list is open; it says whose it is.
-    return is_loading(*said) or (said.status in NEEDS_KEY and "llamacpp" in _owners(answers))
+    if said is not None and is_loading(*said):
+        return True
+    # With a key only the list is open, and one that computes may answer nothing else in time; it
+    # says whose it is.
+    hidden = said is None or said.status in NEEDS_KEY
+    return hidden and "llamacpp" in _owners(answers)
 
 
 def _is_lmstudio(answers: Answers) -> bool:
