@@ -30,7 +30,7 @@ class Visit:
         self.exchange = exchange
         self.path = path
         self.dialect = dialect_of(path)
-        self.light = is_light(exchange.head.method, path)
+        self.light = is_light(exchange.head.method, path) and not exchange.head.protocol
         self.choice: Choice | None = None
         self.status = 0
         self.fault = ""

@@ -13,12 +13,12 @@ from typing import cast
 
 from pair.errors import RequestFault
 from pair.relay.addresses import TcpAddress
-from pair.relay.exchange import Exchange
+from pair.relay.exchange import Exchange, Receiver
 from pair.relay.frontage import Frontage
 from pair.relay.heads import REASONS, RETRY_AFTER_S, RequestHead
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
-from pair.relay.sockets import reset, tune, unacknowledged_bytes
+from pair.relay.sockets import end_sending, reset, tune, unacknowledged_bytes
 
 # Pipelined requests, kept unparsed while an earlier one is answered: a few with the long bodies of
 # agents, or hundreds of small ones.
@@ -51,6 +51,7 @@ class ClientConnection(asyncio.Protocol):
         self._client = ""
         self._exchange: Exchange | None = None
         self._task: asyncio.Task[None] | None = None
+        self._receiver: Receiver | None = None
         self._continue_due = False
         self._broken = False
         self._held = b""
@@ -88,9 +89,9 @@ class ClientConnection(asyncio.Protocol):
                 self._hold(data, 0)
             else:
                 self._read(data, 0)
-        elif stage is _Stage.SERVING or stage is _Stage.RESTING:
-            if self._broken:
-                return
+        elif self._receiver is not None:
+            self._receiver.received(data)
+        elif (stage is _Stage.SERVING or stage is _Stage.RESTING) and not self._broken:
             if self._reader.whole:
                 self._hold(data, 0)
             else:
@@ -103,6 +104,9 @@ class ClientConnection(asyncio.Protocol):
         something is written, which may take minutes; the former is what real ones do.
         """
         if self._stage is _Stage.SERVING:
+            if self._receiver is not None:
+                self._receiver.ended()
+                return True
             self._leave()
             self._transport.abort()
         return None
@@ -162,9 +166,10 @@ class ClientConnection(asyncio.Protocol):
             self._held, self._held_from = received, start
         if len(self._held) - self._held_from <= HELD_BYTES:
             return
-        if self._stage is _Stage.SERVING and self._exchange is not None:
+        exchange = self._exchange
+        if self._stage is _Stage.SERVING and exchange is not None and not exchange.head.protocol:
             self._held = b""
-            self._ignore_the_rest(self._exchange)
+            self._ignore_the_rest(exchange)
         else:
             self._pause_reading()
 
@@ -263,6 +268,25 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._stage = _Stage.CLOSED
             reset(self._transport)
+
+    def switch(self, receiver: Receiver) -> None:
+        """What the client sends from here on is no HTTP and goes there, what is held first."""
+        self._receiver = receiver
+        held, self._held = self._held[self._held_from :], b""
+        if held:
+            receiver.received(held)
+        self._resume_reading()
+
+    def pause_client(self, paused: bool) -> None:
+        """Take no more from the client for now, or again."""
+        if paused:
+            self._pause_reading()
+        else:
+            self._resume_reading()
+
+    def end_sending(self) -> None:
+        """The client gets no more; it may still send."""
+        end_sending(self._transport)
 
     # --- from one request to the next, and the end -----------------------------------------------
 

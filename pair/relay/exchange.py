@@ -10,6 +10,7 @@ from pair.errors import BookkeepingError
 from pair.relay.heads import (
     REASONS,
     RETRY_AFTER_S,
+    SWITCHING,
     AnswerHead,
     Header,
     RequestHead,
@@ -34,6 +35,28 @@ class Wire(Protocol):
 
     def cut(self, *, flush: bool) -> None:
         """End the connection in the middle of an answer, with or without what is still to leave."""
+
+    def switch(self, receiver: Receiver) -> None:
+        """What the client sends from here on is no HTTP and goes there, what is held first."""
+
+    def pause_client(self, paused: bool) -> None:
+        """Take no more from the client for now, or again."""
+
+    def end_sending(self) -> None:
+        """The client gets no more; it may still send."""
+
+
+class Receiver(Protocol):
+    """Where a client's bytes go once it speaks another protocol.
+
+    Called from the transport's callbacks: must be quick and must not raise.
+    """
+
+    def received(self, piece: bytes) -> None:
+        """What came in one read."""
+
+    def ended(self) -> None:
+        """The client has said its last."""
 
 
 class Source(Protocol):
@@ -177,7 +200,12 @@ class Exchange:
         """Word the head and choose the framing."""
         keep_length = True
         framing = b""
-        if self.head.method == b"HEAD" or head.status in {204, 304}:
+        if head.status == SWITCHING:
+            keep_length = False
+            self._framing = _Framing.CLOSE
+            self._keep = False
+            framing = b"Upgrade: %b\r\n" % (head.first(b"upgrade") or self.head.protocol)
+        elif self.head.method == b"HEAD" or head.status in {204, 304}:
             keep_length = head.status != 204
         elif head.content_length is not None:
             self._framing = _Framing.LENGTH
@@ -190,7 +218,9 @@ class Exchange:
             self._keep = False
         if self._keep and not self._rest_is_small():
             self._keep = False
-        if not self._keep:
+        if head.status == SWITCHING:
+            framing += b"Connection: Upgrade\r\n"
+        elif not self._keep:
             framing += b"Connection: close\r\n"
         elif self.head.minor_version == 0:
             framing += b"Connection: keep-alive\r\n"
@@ -223,6 +253,21 @@ class Exchange:
             self._wire.write(framed)
         self.over = True
         self._wire.answered(keep=self._keep)
+
+    def switch(self, head: AnswerHead, add: Sequence[Header], receiver: Receiver) -> None:
+        """Commit to this 101: what `send` is given and what the client sends pass as they are."""
+        self.begin(head, add)
+        self.send(b"")
+        if not self.client_left:
+            self._wire.switch(receiver)
+
+    def pause_client(self, paused: bool) -> None:
+        """Take no more of what the client sends after a switch for now, or again."""
+        self._wire.pause_client(paused)
+
+    def end_sending(self) -> None:
+        """After a switch: the client gets no more, but may still send."""
+        self._wire.end_sending()
 
     def cut(self) -> None:
         """End the connection in a way that no client can take for the end of an answer.

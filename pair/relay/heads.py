@@ -28,6 +28,12 @@ _ANSWER_STOPS_BY_PREFIX = (b"proxy-", b"x-pair-")
 # Clients and engines say the same few names again and again; others make it slower, not larger.
 _NAMES_REMEMBERED = 512
 
+# The one status after which a connection speaks something else.
+SWITCHING = 101
+# Upgrades that are never taken: HTTP/1.1 does as well, as the client that offers them says (RFC
+# 9110, 7.8). `curl --http2` sends the first with every request.
+_NO_SWITCH = (b"h2c", b"http/", b"tls/")
+
 # As many as the largest length has that llhttp takes (64 bits).
 _LENGTH_DIGITS = 20
 
@@ -55,7 +61,7 @@ class RequestHead:
         keep_alive: the client wants the connection kept.
         content_length: None without one.
         expects_continue: the client waits for `100 Continue` before it sends its body.
-        upgrade: the client asks for another protocol.
+        upgrade: the client offers another protocol.
     """
 
     method: bytes
@@ -68,6 +74,16 @@ class RequestHead:
     chunked: bool
     expects_continue: bool
     upgrade: bool
+
+    @property
+    def protocol(self) -> bytes:
+        """What the client wants to speak from here on, b"" for what it speaks: then the request
+        becomes a tunnel, if the upstream agrees.
+        """
+        if not self.upgrade or self.minor_version == 0:
+            return b""
+        wanted = self.first(b"upgrade") or b""
+        return b"" if wanted.lower().startswith(_NO_SWITCH) else wanted
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the header with this lower-case name, None without one."""
@@ -142,6 +158,8 @@ def request_bytes(
         drop: lower-case names that do not pass besides the hop-by-hop ones and `x-pair-*`.
         add: headers of ours, `x-pair-*` included.
         target: instead of the client's.
+
+    A wish to switch protocols passes as it is, save for those that are never taken.
     """
     parts = [head.method, b" ", target or head.target, b" HTTP/1.1\r\nHost: ", authority, b"\r\n"]
     dropped = _named_by_connection(head.named).union(drop)
@@ -152,6 +170,8 @@ def request_bytes(
         parts.append(b"Content-Length: %d\r\n" % body_length)
     for name, value in add:
         parts += (name, b": ", value.translate(_CONTROL_TO_SPACE), b"\r\n")
+    if head.upgrade and (protocol := head.protocol):
+        parts += (b"Connection: Upgrade\r\nUpgrade: ", protocol, b"\r\n")
     parts.append(b"\r\n")
     return b"".join(parts)
 

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from pair.errors import NodeFault
 from pair.relay.exchange import Exchange
-from pair.relay.heads import AnswerHead, Header
+from pair.relay.heads import SWITCHING, AnswerHead, Header
+from pair.relay.tunnel import tunnel
 from pair.relay.upstream_answer import UpstreamAnswer
 
 # Of an event stream that says nothing, kept back before its head goes out all the same.
@@ -38,12 +39,16 @@ async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, 
     The head is held until the first content byte, so that `exchange.begun` says on which side of
     the commit point a failure fell: comment and blank lines at the start of an event stream are
     not content, a completed empty body is. The upstream is released at the end, aborted on any
-    error, cancellation included; the exchange is left to the caller then.
+    error, cancellation included; the exchange is left to the caller then. A 101 is content, and
+    what follows it is a tunnel (`tunnel.py`).
 
     Raises:
         LostUpstream: ended before it was whole.
         GarbledAnswer: its framing is broken.
     """
+    if head.status == SWITCHING:
+        await tunnel(exchange, upstream, head, tap.first_content())
+        return
     passage = _Passage(exchange, upstream, head, tap)
     try:
         upstream.attach(passage)

@@ -72,6 +72,16 @@ def tune(transport: asyncio.Transport) -> None:
         return
 
 
+def end_sending(transport: asyncio.Transport) -> None:
+    """Half-close it once all that was written has left; it may have been reset by now."""
+    if transport.is_closing() or not transport.can_write_eof():
+        return
+    try:
+        transport.write_eof()
+    except OSError:  # asyncio shuts down at once
+        transport.abort()
+
+
 def unacknowledged_bytes(transport: asyncio.Transport) -> int:
     """What the kernel has taken and the other side's has not; 0 where the system does not say."""
     connected = transport.get_extra_info("socket")

@@ -13,7 +13,7 @@ from typing import Protocol
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from pair.errors import GarbledAnswer, LostUpstream, NodeFault
-from pair.relay.heads import AnswerHead, Header, first_values, length_of
+from pair.relay.heads import SWITCHING, AnswerHead, Header, first_values, length_of
 
 # Of a body, taken while nobody has said where it goes; beyond it the upstream is paused.
 READ_AHEAD_BYTES = 64 * 1024
@@ -41,6 +41,22 @@ class Line(Protocol):
     def give_back(self, *, reusable: bool) -> None:
         """The question is over; keep the connection or close it."""
 
+    def send(self, piece: bytes) -> None:
+        """After a switch: to the upstream, now."""
+
+    def end_sending(self) -> None:
+        """After a switch: the upstream gets no more, but may still send."""
+
+    def close(self) -> None:
+        """Close it once all that was written has left."""
+
+
+class Pausable(Protocol):
+    """What sends through a switched connection."""
+
+    def throttle(self, paused: bool) -> None:
+        """No more pieces for now, or again."""
+
 
 class UpstreamAnswer:
     """Comes from `UpstreamPool.ask`; ends by `release` or `abort`, after which it is of no use.
@@ -49,17 +65,31 @@ class UpstreamAnswer:
         head: None until it has come.
         whole: all of it has come.
         trailers: what followed a chunked body.
+        switched: its head was a 101 that was asked for; what follows is no HTTP.
     """
 
     head: AnswerHead | None
     whole: bool
     trailers: list[Header]
+    switched: bool
 
     def __init__(
-        self, line: Line, *, name: str, reused: bool, head_limit_bytes: int, bodyless: bool
+        self,
+        line: Line,
+        *,
+        name: str,
+        reused: bool,
+        head_limit_bytes: int,
+        bodyless: bool,
+        switches: bool = False,
     ) -> None:
-        """`name`: of the upstream, for messages; `bodyless`: it is the answer to a HEAD."""
+        """`name`: of the upstream, for messages; `bodyless`: it is the answer to a HEAD;
+        `switches`: to a request for another protocol.
+        """
         self.head = None
+        self.switched = False
+        self._switches = switches
+        self._sender: Pausable | None = None
         self.whole = False
         self.trailers = []
         self._line: Line | None = line
@@ -124,12 +154,39 @@ class UpstreamAnswer:
         """Done with it: its connection is kept if the answer is whole and both keep it."""
         head = self.head
         self._end(
-            reusable=self.whole and not self._surplus and head is not None and head.keep_alive
+            reusable=self.whole
+            and not self._surplus
+            and not self._switches
+            and head is not None
+            and head.keep_alive
         )
 
     def abort(self) -> None:
         """Close its connection now, which stops the engine."""
         self._end(reusable=False)
+
+    # After a switch
+
+    def send_from(self, sender: Pausable) -> None:
+        """This is who sends, to be paused while the upstream does not take it."""
+        self._sender = sender
+
+    def send(self, piece: bytes) -> None:
+        """To the upstream, as it is."""
+        if self._line is not None:
+            self._line.send(piece)
+
+    def end_sending(self) -> None:
+        """The upstream gets no more, but may still send."""
+        if self._line is not None:
+            self._line.end_sending()
+
+    def close(self) -> None:
+        """Done with it, once all that was sent has left."""
+        line, self._line = self._line, None
+        if line is not None:
+            self._sink = self._sender = None
+            line.close()
 
     def _end(self, *, reusable: bool) -> None:
         line, self._line = self._line, None
@@ -137,7 +194,7 @@ class UpstreamAnswer:
             # The parser's callbacks are ours: without this, each answer would be a cycle for the
             # collector.
             del self._parser
-            self._sink = None
+            self._sink = self._sender = None
             line.give_back(reusable=reusable)
 
     # --- what its connection calls ---------------------------------------------------------------
@@ -161,6 +218,11 @@ class UpstreamAnswer:
                 self._too_much()
         self._deliver()
 
+    def pause_sending(self, paused: bool) -> None:
+        """The upstream takes no more of what is sent, or takes it again."""
+        if self._sender is not None:
+            self._sender.throttle(paused)
+
     def ended(self, *, clean: bool, how: str) -> None:
         """Its connection has; `clean`: closed in order, which may be the end of the body."""
         head = self.head
@@ -176,16 +238,26 @@ class UpstreamAnswer:
             )
 
     def _parse(self, received: bytes) -> None:
+        if self.switched:
+            self._pieces.append(received)
+            return
         self._fed_bytes += len(received)
         try:
             self._parser.feed_data(received)
-        except HttpParserUpgrade:
-            self._garbled("it switched to another protocol unasked")
+        except HttpParserUpgrade as end:
+            self._turned(received[end.args[0] :])
         except HttpParserError as error:
             if self.whole:
                 self._surplus = True
             else:
                 self._garbled(str(error))
+
+    def _turned(self, rest: bytes) -> None:
+        """The head was one after which no HTTP follows, but this."""
+        if not self.switched:
+            self._garbled("it switched to another protocol unasked")
+        elif rest:
+            self._pieces.append(rest)
 
     def _too_much(self) -> None:
         limit_bytes = self._head_limit_bytes
@@ -214,7 +286,8 @@ class UpstreamAnswer:
             return
         parser = self._parser
         status = parser.get_status_code()
-        if 100 <= status < 200:
+        self.switched = status == SWITCHING and self._switches and parser.should_upgrade()
+        if 100 <= status < 200 and not self.switched:
             return
         named = first_values(self._headers)
         transfer = named.get(b"transfer-encoding")
@@ -234,8 +307,8 @@ class UpstreamAnswer:
             minor_version=int(parser.get_http_version()[-1]),
             headers=self._headers,
             named=named,
-            content_length=content_length,
-            chunked=transfer is not None,
+            content_length=None if self.switched else content_length,
+            chunked=transfer is not None and not self.switched,
             keep_alive=parser.should_keep_alive(),
         )
 
@@ -250,7 +323,7 @@ class UpstreamAnswer:
     def on_message_complete(self) -> None:
         """Of the final answer, or of a 1xx before it."""
         if self.head is not None:
-            self.whole = True
+            self.whole = not self.switched
         else:
             self._headers = []
             self._reason = b""

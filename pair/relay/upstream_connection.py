@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
 
 from pair.errors import BookkeepingError
-from pair.relay.sockets import WRITE_HIGH_BYTES, tune, unread_bytes
+from pair.relay.sockets import WRITE_HIGH_BYTES, end_sending, tune, unread_bytes
 from pair.relay.upstream_answer import UpstreamAnswer
 
 # Of a large body, given to the transport at once: what does not leave now may be copied there.
@@ -59,8 +59,10 @@ class UpstreamConnection(asyncio.Protocol):
         """It can be asked, as far as is known here."""
         return self._answer is None and not self._transport.is_closing()
 
-    def ask(self, head: bytes, body: Sequence[bytes]) -> UpstreamAnswer:
-        """Send a request; a large body goes piece by piece as the upstream takes it."""
+    def ask(self, head: bytes, body: Sequence[bytes], *, switches: bool = False) -> UpstreamAnswer:
+        """Send a request; a large body goes piece by piece as the upstream takes it. `switches`:
+        it asks for another protocol.
+        """
         if self._answer is not None:
             raise BookkeepingError(
                 "a connection was asked a second time before its answer was released"
@@ -72,6 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
             reused=self.reused,
             head_limit_bytes=shelf.head_limit_bytes,
             bodyless=head.startswith(b"HEAD "),
+            switches=switches,
         )
         if self._transport.is_closing():
             answer.ended(clean=False, how="had closed the connection")
@@ -129,6 +132,20 @@ class UpstreamConnection(asyncio.Protocol):
         """Close it now."""
         self._transport.abort()
 
+    def send(self, piece: bytes) -> None:
+        """After a switch: to the upstream, now; into nothing once it has left."""
+        if not self._transport.is_closing():
+            self._transport.write(piece)
+
+    def end_sending(self) -> None:
+        """After a switch: the upstream gets no more, but may still send."""
+        end_sending(self._transport)
+
+    def close(self) -> None:
+        """Close it once all that was written has left."""
+        self._answer = None
+        self._transport.close()
+
     # --- what the transport calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -148,8 +165,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._unsent = None  # refused early: nobody would read the rest
 
     def eof_received(self) -> bool | None:
-        """The upstream closes in order."""
+        """The upstream closes in order; after a switch it may still listen."""
         self._closed_by_upstream = True
+        if self._answer is not None and self._answer.switched:
+            self._answer.ended(clean=True, how="")
+            return True
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -168,11 +188,15 @@ class UpstreamConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The upstream does not take what it gets."""
         self._write_paused = True
+        if self._answer is not None:
+            self._answer.pause_sending(True)
 
     def resume_writing(self) -> None:
         """It does again."""
         self._write_paused = False
         self._send_on()
+        if self._answer is not None:
+            self._answer.pause_sending(False)
 
 
 def slices(body: Sequence[bytes]) -> Iterator[bytes | memoryview]:

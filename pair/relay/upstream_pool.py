@@ -51,9 +51,12 @@ class UpstreamPool:
         return len(self._idle)
 
     async def ask(
-        self, head: bytes, body: Sequence[bytes], *, fresh: bool = False
+        self, head: bytes, body: Sequence[bytes], *, fresh: bool = False, switches: bool = False
     ) -> tuple[UpstreamAnswer, AnswerHead]:
         """Ask, on an idle connection or (`fresh`: always) a new one; wait for the answer's head.
+
+        With `switches` it asks for another protocol, and the connection serves no other request
+        before or after, whatever comes of it.
 
         An idle connection may have been closed over there a moment ago, before the request
         arrived. When it ends without a byte, and as soon as that would show, the same is asked
@@ -66,11 +69,11 @@ class UpstreamPool:
             GarbledAnswer: not HTTP, or a head above the limit.
         """
         asked_at = asyncio.get_running_loop().time()
-        connection = None if fresh else self._pop(asked_at)
+        connection = None if fresh or switches else self._pop(asked_at)
         while True:
             if connection is None:
                 connection = await self._dialer.dial(lambda: UpstreamConnection(self))
-            answer = connection.ask(head, body)
+            answer = connection.ask(head, body, switches=switches)
             try:
                 return answer, await answer.wait_for_head()
             except LostUpstream as lost:

@@ -32,6 +32,15 @@ class Line:
         """Part of `Line`."""
         self.given_back.append(reusable)
 
+    def send(self, piece: bytes) -> None:
+        """Part of `Line`, after a switch: there is none here."""
+
+    def end_sending(self) -> None:
+        """The same."""
+
+    def close(self) -> None:
+        """The same."""
+
 
 @dataclass
 class Sink:
