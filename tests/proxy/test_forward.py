@@ -13,7 +13,7 @@ import pytest
 
 from pair.bench.echo_engine.settings import EchoModel, EchoSettings
 from pair.core.names import Outcome, Phase
-from pair.settings import QueueSettings, RetrySettings, Settings
+from pair.settings import QueueSettings, Settings
 from tests.support.house import FAST, House, chat, house
 
 STEADY = EchoSettings(prefill_rate_tokens_per_s=1e9, decode_rate_tokens_per_s=100.0)
@@ -57,30 +57,6 @@ async def test_the_clients_bytes_are_the_engines_bytes(stream: bool) -> None:
         assert hashlib.sha256(body).hexdigest() == entry.request_sha256
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "reset",
-        "status,status=502",
-        "status,status=503",
-        '{"kind":"status","status":503,"message":"server busy, please try again"}',
-        "garbage",
-        "close_after_head",
-    ],
-)
-async def test_a_failed_attempt_goes_to_another_node(fault: str) -> None:
-    async with house(FAST, FAST) as built:
-        built.engines[0].faults.set(fault)
-        for _ in range(2):
-            reply = await built.send(chat(stream=True))
-            assert reply.status == 200
-            assert reply.headers["x-pair-node"] == "node-1"
-            assert reply.body.endswith(b"data: [DONE]\n\n")
-        await built.quiet()
-        assert built.snapshot().closed[Outcome.ANSWERED] == 2
-        built.assert_books_are_clean()
-
-
 async def test_an_engine_that_is_gone_is_found_out_by_the_first_call_at_latest() -> None:
     async with house(FAST, FAST) as built:
         await built.engines[0].crash()
@@ -90,46 +66,6 @@ async def test_an_engine_that_is_gone_is_found_out_by_the_first_call_at_latest()
         nodes = built.proxy.scheduler.membership.nodes.values()
         await built.until(lambda: next(iter(nodes)).phase in (Phase.SUSPECT, Phase.LOST))
         built.assert_books_are_clean()
-
-
-async def test_a_500_gets_one_second_opinion_and_then_the_engines_own_words() -> None:
-    async with house(FAST, FAST, FAST) as built:
-        for engine in built.engines:
-            engine.faults.set("status,status=500,message=tensor on fire")
-        reply = await built.send(chat())
-        assert reply.status == 500
-        assert "tensor on fire" in reply.json["error"]["message"]
-        assert reply.headers["x-pair-attempts"] == "2"
-        await built.quiet()
-        assert built.snapshot().closed[Outcome.FAILED] == 1
-        built.assert_books_are_clean()
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 413, 422])
-async def test_a_clients_own_error_is_an_answer_and_hurts_nobody(status: int) -> None:
-    async with house(FAST, FAST) as built:
-        reply = await built.send(chat(), x_echo_fault=f"status,status={status},message=no good")
-        assert reply.status == status
-        assert "no good" in reply.json["error"]["message"]
-        assert reply.headers["x-pair-attempts"] == "1"
-        await built.quiet()
-        assert built.snapshot().closed[Outcome.ANSWERED] == 1
-        assert all(r.set_aside_s == 0 for n in built.snapshot().nodes for r in n.replicas)
-
-
-async def test_no_more_engine_starts_than_attempts_allowed() -> None:
-    """One layer retries: what every engine refuses is tried `attempts_limit` times in all."""
-    settings = Settings(retry=RetrySettings(attempts_limit=2))
-    async with house(FAST, FAST, FAST, settings=settings) as built:
-        for engine in built.engines:
-            engine.faults.set("status,status=502,message=not today")
-        reply = await built.send(chat())
-        assert reply.status == 502
-        assert reply.headers["x-pair-attempts"] == "2"
-        asked = sum(
-            e.journal.counters.requests_by_path["/v1/chat/completions"] for e in built.engines
-        )
-        assert asked == 2
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "mid_chunk"])
@@ -241,15 +177,6 @@ async def test_slots_that_the_user_names_beat_the_engines_word() -> None:
             for _ in range(6):
                 tasks.create_task(built.send(chat(tokens=10)))
         assert built.engines[0].journal.counters.max_running == 2
-
-
-async def test_an_idle_connection_that_the_engine_closed_costs_no_attempt() -> None:
-    async with house(FAST) as built:
-        built.engines[0].faults.set("idle_close,first=1")
-        for _ in range(3):
-            reply = await built.send(chat())
-            assert (reply.status, reply.headers["x-pair-attempts"]) == (200, "1")
-        assert starts(built) == [3]
 
 
 async def test_where_an_answer_came_from_is_said_once_and_by_pair() -> None:
