@@ -89,7 +89,7 @@ class RequestReader:
         self._fed_bytes += end - start
         if self._fed_bytes > self._head_limit_bytes:
             raise RequestFault(
-                431, "head_too_large", f"The head is above {self._head_limit_bytes} bytes."
+                400, "head_too_large", f"The head is above {self._head_limit_bytes} bytes."
             )
         piece = received[start:end]
         if not piece.isascii():
@@ -195,6 +195,8 @@ def _checked(
     """
     named = first_values(headers)
     transfer = named.get(b"transfer-encoding")
+    if version == "0.9":
+        raise _bad("its first line names no version")
     if version not in {"1.1", "1.0"}:
         raise RequestFault(505, "bad_version", f"HTTP/{version} is not spoken here.")
     if method == b"CONNECT":

@@ -60,6 +60,8 @@ class RawEngine:
     Attributes:
         pages: what it answers to GET, by path; all else is a 404.
         accepted: how many connections it has taken.
+        refusal: said to each call instead of reading its body, before closing.
+        prelude: said to each call before its body is read.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class RawEngine:
     ) -> None:
         self.pages = {MODELS: model_list(model)} if pages is None else dict(pages)
         self.accepted = 0
+        self.refusal = b""
+        self.prelude = b""
         self._calls: asyncio.Queue[Call] = asyncio.Queue()
         self._tasks = tasks
         self._accepting: asyncio.Task[None] | None = None
@@ -144,8 +148,15 @@ class RawEngine:
             writer.transport.abort()
 
     async def _serve(self, wire: Wire) -> None:
-        head, body = await wire.request()
+        head = await wire.until(b"\r\n\r\n")
         method, target, _ = head.split(b" ", 2)
+        if method == b"POST" and self.refusal:
+            await wire.send(self.refusal)
+            await wire.close()
+            return
+        if method == b"POST" and self.prelude:
+            await wire.send(self.prelude)
+        body = await wire.body_after(head)
         if method == b"GET":
             answer = self.pages.get(target.decode(), page(b"", 404))
             if answer is SILENCE:

@@ -86,9 +86,12 @@ class Wire:
     async def request(self) -> tuple[bytes, bytes]:
         """One whole request: its head and its body, which must have a length."""
         head = await self.until(b"\r\n\r\n")
+        return head, await self.body_after(head)
+
+    async def body_after(self, head: bytes) -> bytes:
+        """The body of the request whose head this is."""
         length = re.search(rb"(?im)^content-length:[ \t]*(\d+)", head)
-        body = await within(self.reader.readexactly(int(length[1]))) if length else b""
-        return head, body
+        return await within(self.reader.readexactly(int(length[1]))) if length else b""
 
     async def answer(self, *, bodyless: bool = False) -> Answer:
         """One answer; `whole` tells whether its framing was kept to its end."""
