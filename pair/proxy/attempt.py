@@ -160,6 +160,7 @@ class Attempt:
         body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
         exchange = self._exchange
         exchange.begin(head, self.first_content())
+        self.streams = True
         if head.status < 400:
             kind = (head.first(b"content-type") or b"no type").decode("latin-1")
             words = (

@@ -8,7 +8,7 @@ import pytest
 
 from pair.proxy.silence import Silence, Silences
 from pair.relay.body_budget import BodyBudget
-from pair.relay.exchange import Exchange
+from pair.relay.exchange import Exchange, Receiver
 from pair.relay.heads import AnswerHead, Header, RequestHead, first_values
 from pair.relay.request_body import RequestBody
 from pair.settings import StreamSettings
@@ -31,6 +31,24 @@ class Client:
         pass
 
     def cut(self, *, flush: bool) -> None:
+        pass
+
+    def switch(self, receiver: Receiver) -> None:
+        pass
+
+    def pause_client(self, paused: bool) -> None:
+        pass
+
+    def end_sending(self) -> None:
+        pass
+
+    def switch(self, receiver: Receiver) -> None:
+        pass
+
+    def pause_client(self, paused: bool) -> None:
+        pass
+
+    def end_sending(self) -> None:
         pass
 
 
