@@ -42,15 +42,6 @@ class Client:
     def end_sending(self) -> None:
         pass
 
-    def switch(self, receiver: Receiver) -> None:
-        pass
-
-    def pause_client(self, paused: bool) -> None:
-        pass
-
-    def end_sending(self) -> None:
-        pass
-
 
 def asked(client: Client, minor_version: int = 1) -> Exchange:
     head = RequestHead(
