@@ -50,7 +50,7 @@ async def asked(wire: Wire, request: bytes) -> Answer:
 async def edge(settings: Settings | None = None) -> AsyncIterator[Edge]:
     """Entered when the proxy has found the engine."""
     async with raw_engine() as engine:
-        named = replace(settings or Settings(), nodes=(FixedNode(engine.url),))
+        named = replace(settings or Settings(), nodes=(FixedNode(engine.url, slots=8),))
         async with house(settings=named) as built:
             await built.ready(1)
             yield Edge(built, engine)
