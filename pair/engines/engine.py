@@ -17,7 +17,7 @@ import aiohttp
 
 from pair.core.names import EngineName
 from pair.core.reports import ReplicaReport, ReplicaState
-from pair.engines.question import NO_HEADERS, ask
+from pair.engines.question import NO_HEADERS, TooLarge, ask
 from pair.errors import GarbledAnswer, NodeFault
 from pair.wire.engine_reports.llamacpp import is_loading
 from pair.wire.engine_reports.reading import EngineLoad, EngineModel, ModelList
@@ -26,6 +26,9 @@ from pair.wire.engine_reports.recognition import NEEDS_KEY, Answers, Said
 EXTRA_LIMIT_S = 0.5
 """Longest wait for an answer that only adds to the list of models. llama.cpp answers some of these
 between two batches of a long prompt; the rest of the report must not wait for that."""
+
+SEVERAL_SHARE = 0.6
+"""The part of a report's limit that each of several lists may take."""
 
 UNREADABLE_LIMIT = 5
 """So many unreadable lists in a row before the models of the last good one are given up: an engine
@@ -108,16 +111,22 @@ class Engine(ABC):
         answers, faults = await self._ask(session, lists, extras, limit_s or session.timeout.total)
         answered = [answers[path] for path in lists if path in answers]
         if not answered:
-            raise faults[lists[0]]
+            fault = faults[lists[0]]
+            if isinstance(fault, TooLarge):
+                return self._unusable(fault)
+            raise fault
         for path in extras:
             if path in answers and answers[path].status in NOT_THERE:
                 self._not_there.add(path)
         if all(said.status in NEEDS_KEY for said in answered):
-            return self._unready(ReplicaState.NEEDS_KEY, "wants an API key, which pair has none of")
+            return self._unready(
+                ReplicaState.NEEDS_KEY,
+                "wants an API key, which pair has none of; name one with key_env or key_file",
+            )
         if any(is_loading(*said) for said in answered):
             return self._unready(ReplicaState.LOADING, "is loading its model")
         try:
-            reading = self._read(answers)
+            reading = self.read(answers)
         except GarbledAnswer as fault:
             return self._unusable(fault)
         self._unreadable = 0
@@ -139,7 +148,7 @@ class Engine(ABC):
         return ()
 
     @abstractmethod
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         """What the answers say; of the lists at least one is there, with any status.
 
         Raises:
@@ -166,9 +175,11 @@ class Engine(ABC):
             except NodeFault as fault:
                 faults[path] = fault
 
+        # Where one of several will do, one that hangs must leave time to say what the other said.
+        list_limit_s = limit_s * SEVERAL_SHARE if limit_s and len(lists) > 1 else limit_s
         async with asyncio.TaskGroup() as tasks:
             for path in lists:
-                tasks.create_task(put(path, limit_s))
+                tasks.create_task(put(path, list_limit_s))
             for path in extras:
                 tasks.create_task(put(path, EXTRA_LIMIT_S))
         return answers, faults

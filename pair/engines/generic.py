@@ -17,5 +17,5 @@ class Generic(Engine):
     def _lists(self) -> Sequence[str]:
         return (OPENAI_LIST_PATH,)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         return Reading(read_openai_list(listed(answers, OPENAI_LIST_PATH)))

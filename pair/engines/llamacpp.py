@@ -4,6 +4,10 @@ Asking how busy it is has a price: each answer to `/slots` or `/metrics` wakes e
 waits for a result, and one that waits looks whether its client has gone only after a whole second
 without being woken. Asked every second, it generates to the end for clients that left long ago
 (measured 2026-11 on b11549: 17 s instead of 1 s). So these two are asked less often than that.
+They also count as use, and a server told to unload its model after some idle time
+(`--sleep-idle-seconds`) never would: tools/server, `server_queue::post` sets the idle clock back, and
+`get_slots` even wakes a sleeper; `/props`, `/v1/models` and a sleeper's `/metrics` do neither. So one
+that does nothing is asked after pauses that double.
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ LOAD_SPACING_S = 1.5
 """Between two questions for the load; see above. In between `running` is None: not asked."""
 
 
+def now_s() -> float:
+    """The event loop's time."""
+    return asyncio.get_running_loop().time()
+
+
 class LlamaCpp(Engine):
     """Slots and context from `/props`; load from `/metrics` if that is on, else from `/slots`."""
 
@@ -45,7 +54,7 @@ class LlamaCpp(Engine):
         return (OPENAI_LIST_PATH,)
 
     def _extras(self) -> Sequence[str]:
-        now = asyncio.get_running_loop().time()
+        now = now_s()
         if not self._count_now and now - self._load_asked_at < self._spacing_s():
             return (PROPS_PATH,)
         self._count_now = False
@@ -65,7 +74,7 @@ class LlamaCpp(Engine):
             return LOAD_SPACING_S
         return max(LOAD_SPACING_S, self._load_asked_at - self._active_at)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
         told = answers.get(PROPS_PATH)
         if told is not None and told.status == 200:  # what a busy one told before still holds

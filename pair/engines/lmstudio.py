@@ -35,7 +35,7 @@ class LMStudio(Engine):
     def _extras(self) -> Sequence[str]:
         return (OPENAI_LIST_PATH,)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         usable = _usable(found(answers, OPENAI_LIST_PATH))
         fault = GarbledAnswer(f"no answer to GET {OLD_PATH}")
         for path, read in ((NEW_PATH, read_new_list), (OLD_PATH, read_old_list)):

@@ -23,5 +23,5 @@ class Ollama(Engine):
     def _extras(self) -> Sequence[str]:
         return (LOADED_PATH,)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         return Reading(read_tags(listed(answers, TAGS_PATH), found(answers, LOADED_PATH)))

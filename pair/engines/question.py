@@ -48,6 +48,11 @@ _HEAD_LIMIT_BYTES = 16 * 1024
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """Nothing packed, so that the limit on size is one on what must be unpacked, too."""
 
+
+class TooLarge(GarbledAnswer):
+    """An answer that was not read to its end: it lives, and says too much."""
+
+
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -164,7 +169,7 @@ async def _body(answer: aiohttp.ClientResponse, url: str, limit_bytes: int) -> b
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
         if len(body) > limit_bytes:
-            raise GarbledAnswer(f"the answer of {url} is larger than {limit_bytes} bytes")
+            raise TooLarge(f"the answer of {url} is larger than {limit_bytes} bytes")
     return bytes(body)
 
 

@@ -28,7 +28,7 @@ class SGLang(Engine):
     def _extras(self) -> Sequence[str]:
         return (SETTINGS_PATH, OLD_SETTINGS_PATH, LOADS_PATH, METRICS_PATH)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
         loads, metrics = found(answers, LOADS_PATH), found(answers, METRICS_PATH)
         load = read_load(loads, metrics)

@@ -30,7 +30,7 @@ class VLLM(Engine):
     def _extras(self) -> Sequence[str]:
         return (METRICS_PATH,)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         models = read_openai_list(listed(answers, OPENAI_LIST_PATH))
         metrics = found(answers, METRICS_PATH)
         load = EngineLoad() if metrics is None else read_load(metrics)

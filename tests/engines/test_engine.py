@@ -39,7 +39,7 @@ class Sample(Engine):
     def _extras(self) -> Sequence[str]:
         return ("/running",)
 
-    def _read(self, answers: Answers) -> Reading:
+    def read(self, answers: Answers) -> Reading:
         running = found(answers, "/running")
         load = EngineLoad(slots=2, running=None if running is None else int(running))
         return Reading(read_openai_list(listed(answers, "/list")), load)

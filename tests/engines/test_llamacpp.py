@@ -7,7 +7,7 @@ import pytest
 from pair.core.reports import ReplicaState
 from pair.engines import llamacpp
 from pair.engines.llamacpp import LlamaCpp
-from tests.engines.scripted_engine import ScriptedEngine, report_of, session
+from tests.engines.scripted_engine import ScriptedEngine, never, report_of, session
 
 LIST = {"data": [{"id": "m", "aliases": ["m", "n"], "meta": {"n_ctx": 8192}}]}
 PROPS = {"total_slots": 4, "default_generation_settings": {"n_ctx": 2048}}
@@ -91,3 +91,74 @@ async def test_odd_props_cost_the_slots_only(props: Any) -> None:
     report = await report_of(LlamaCpp, {**PAGES, "/props": props})
     (replica,) = report.replicas
     assert (replica.slots, replica.running, replica.resident) == (1, 1, None)
+
+
+async def test_one_with_a_single_model_takes_any_name_also_while_it_is_too_busy_to_say_so() -> None:
+    several = {"data": [*LIST["data"], {"id": "o"}]}
+    states = [PAGES, {**PAGES, "/props": (500, b"")}, {**PAGES, "/v1/models": several}]
+    pages: dict[str, Any] = {}
+    said = []
+    async with ScriptedEngine(pages) as scripted, session() as asking:
+        engine = LlamaCpp(scripted.url)
+        for state in [*states, {**PAGES, "/props": {"role": "router"}}]:
+            scripted.pages.update(state)
+            said.append({r.any_name for r in (await engine.report(asking)).replicas})
+    assert said == [{True}, {True}, {False}, {False}]
+
+
+class Clock:
+    """The load's clock, told by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        monkeypatch.setattr(llamacpp, "now_s", lambda: self.now_s)
+
+
+async def test_an_idle_one_is_left_alone_for_ever_longer_so_that_it_can_go_to_sleep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    idle = {**PAGES, "/slots": [{"id": 0, "is_processing": False}]}
+    asked_at = []
+    async with ScriptedEngine(idle) as scripted, session() as asking:
+        engine = LlamaCpp(scripted.url)
+        for second in range(1000):
+            before = scripted.asked["/slots"]
+            clock.now_s = 1000.0 + second
+            if second in (0, 2, 4, 8, 16, 31, 32, 64, 127, 128, 256, 511, 512):
+                await engine.report(asking)
+            if scripted.asked["/slots"] > before:
+                asked_at.append(second)
+        assert asked_at == [0, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+        engine.in_use = True
+        for second in range(4):
+            clock.now_s = 3000.0 + 2 * second
+            await engine.report(asking)
+        assert scripted.asked["/slots"] == len(asked_at) + 4
+
+
+async def test_one_with_others_work_is_asked_at_its_usual_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    async with ScriptedEngine(PAGES) as scripted, session() as asking:
+        engine = LlamaCpp(scripted.url)
+        for second in range(0, 40, 2):
+            clock.now_s = 1000.0 + second
+            assert (await engine.report(asking)).replicas[0].running == 1
+    assert scripted.asked["/slots"] == 20
+
+
+async def test_what_it_said_of_its_slots_holds_while_it_computes() -> None:
+    async with ScriptedEngine(PAGES) as scripted, session() as asking:
+        engine = LlamaCpp(scripted.url)
+        await engine.report(asking)
+        scripted.pages = {"/v1/models": LIST, "/props": never}
+        (replica,) = (await engine.report(asking)).replicas
+        assert (replica.slots, replica.context_tokens, replica.state) == (4, 2048, "ready")
+
+
+async def test_a_list_does_not_make_it_ready_while_the_rest_says_that_it_loads() -> None:
+    loading = (503, {"error": {"message": "Loading model", "code": 503}})
+    report = await report_of(LlamaCpp, {"/v1/models": LIST}, otherwise=loading)
+    assert [(r.model, r.state) for r in report.replicas] == [("m", ReplicaState.LOADING)]
