@@ -37,6 +37,7 @@ class RefusalKind(StrEnum):
     """
 
     UNKNOWN_MODEL = "unknown_model"
+    NO_MODEL_NAMED = "no_model_named"
     NO_NODE = "no_node"
     """Nobody who could answer is there."""
     UNKNOWN_NODE = "unknown_node"
@@ -46,6 +47,12 @@ class RefusalKind(StrEnum):
     SHUTTING_DOWN = "shutting_down"
     ATTEMPTS_SPENT = "attempts_spent"
     """Every attempt that the retry table allows has failed."""
+
+
+HOPELESS = frozenset(
+    (RefusalKind.UNKNOWN_MODEL, RefusalKind.UNKNOWN_NODE, RefusalKind.NO_MODEL_NAMED)
+)
+"""Refusals that coming back would not change: the request itself must."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from pair.core import refusals
 from pair.core.alarms import Alarms
-from pair.core.decisions import Abort, Decision, Dispatch, RefusalKind, Refuse
+from pair.core.decisions import HOPELESS, Abort, Decision, Dispatch, RefusalKind, Refuse
 from pair.core.eligibility import allowed, has_fresh, ready_for_light
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.fleet import Fleet
@@ -75,6 +75,8 @@ class Desk:
             raise BookkeepingError(f"I1: ticket {event.ticket} is open already")
         self.opened_count += 1
         ticket = Ticket(event, self.opened_count, now)
+        if ticket.model is not None:
+            ticket.model = self._fleet.meant(ticket.model)
         self.tickets[event.ticket] = ticket
         if self.draining:
             self._refuse(ticket, RefusalKind.SHUTTING_DOWN, refusals.shutting_down(), now)
@@ -176,9 +178,10 @@ class Desk:
         if ticket.committed:
             ticket.over = True
             return
-        # A light request never waits, so it would ask the same full node again and again.
+        # A light request never waits, so it would ask the same full node again and again. It never
+        # comes back to one either, so what is free and elsewhere ends with the nodes.
         light = ticket.opened.light
-        if not rule.counts and not light:
+        if not rule.counts and light == rule.avoid:
             ticket.attempts -= 1
         if rule.avoid or light:
             ticket.avoided.add(node)
@@ -233,10 +236,9 @@ class Desk:
     def _refuse(self, ticket: Ticket, kind: RefusalKind, detail: str, now: float) -> None:
         self._leave_room(ticket, now)
         ticket.over = True
-        hopeless = kind in (RefusalKind.UNKNOWN_MODEL, RefusalKind.UNKNOWN_NODE)
         # When about one more call will have ended; between 1 s and a minute, because clients obey
         # this literally.
-        retry_after_s = None if hopeless else min(60, max(1, round(self._service_s)))
+        retry_after_s = None if kind in HOPELESS else min(60, max(1, round(self._service_s)))
         self.out.append(Refuse(ticket.id, kind, detail, retry_after_s))
 
     # Dispatch
@@ -288,6 +290,8 @@ class Desk:
         ticket.lease = self.ledger.grant(ticket.id, replica, now, light=ticket.opened.light)
         ticket.attempts += 1
         self._fleet.refresh(replica, now)
+        if ticket.model != ticket.opened.model:
+            reason = f"{reason}; the only model, whose engine takes any name"
         if ticket.last_failure is not None:
             reason = f"{reason}; attempt {ticket.attempts} after: {ticket.last_failure.detail}"
         self.jobs.granted(ticket, replica, reason, now)
@@ -319,7 +323,7 @@ class Desk:
             detail = refusals.attempts_spent(ticket, ticket.last_failure)
             self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
         else:
-            self._refuse_for(ticket, self.hope.unserved(ticket.opened.model), now)
+            self._refuse_for(ticket, self.hope.unserved(ticket.model), now)
 
     def _note_fleet(self, ticket: Ticket) -> None:
         """Tell the ticket's job who could serve it: for a pinned call that is one node."""
@@ -337,12 +341,24 @@ class Desk:
 
     def judge_everyone(self, now: float) -> None:
         """After a change of a node: whoever waits for what can no longer come is told so."""
-        for name in self.room.names():
+        for waited in self.room.names():
+            name = self._renamed(waited)
             self._judge(name, now)
             line = self.room.line(name)
             if line is not None and line.few:
                 # Whoever avoids a node does so only while another one is at hand.
                 self._stirred[name] = None
+
+    def _renamed(self, name: ModelName) -> ModelName:
+        """The line in which those stand from now on who wait for this name, which no node had yet
+        heard of when they came.
+        """
+        meant = self._fleet.meant(name)
+        if meant != name:
+            self.room.rename(name, meant)
+            self.hope.forget(name)
+            self._stirred[meant] = None
+        return meant
 
     def judge_hope(self, name: ModelName, now: float) -> None:
         """Refuse those who wait for a model that no node could serve now or soon."""

@@ -34,20 +34,21 @@ def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
         fleet.at_hand(replica)
         and replica.id.node not in ticket.avoided
         and ticket.pin in (None, replica.id.node)
-        for replica in fleet.holders(ticket.opened.model)
+        for replica in fleet.holders(ticket.model)
     )
 
 
 def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:
     """Those that could answer a light request now: no free slot is needed, and no node is asked
-    twice.
+    twice. Where no model is there and none is asked for, any engine may know the answer.
     """
+    ready = [replica for replica in fleet.holders(ticket.model) if fleet.ready(replica)]
+    if ticket.model is None and not any(ticket.pin in (None, one.id.node) for one in ready):
+        ready = fleet.without_models()
     return [
         replica
-        for replica in fleet.holders(ticket.opened.model)
-        if fleet.ready(replica)
-        and ticket.pin in (None, replica.id.node)
-        and replica.id.node not in ticket.avoided
+        for replica in ready
+        if ticket.pin in (None, replica.id.node) and replica.id.node not in ticket.avoided
     ]
 
 

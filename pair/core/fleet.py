@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pair.core.membership import Node
-from pair.core.names import ModelName, NodeId, Phase
+from pair.core.names import NO_NAME, EngineName, ModelName, NodeId, Phase, ReplicaId
 from pair.core.replica import Replica
-from pair.core.reports import ReplicaState
+from pair.core.reports import ReplicaReport, ReplicaState
 
 _HOPEFUL_PHASES = frozenset({Phase.READY, Phase.LOADING, Phase.SUSPECT})
 
@@ -45,6 +45,20 @@ class Fleet:
     def names(self) -> tuple[ModelName, ...]:
         """Every name that somebody holds, aliases included."""
         return tuple(self._holders)
+
+    def meant(self, name: ModelName) -> ModelName:
+        """The name itself where somebody holds it. Where the house has but one model, and every
+        engine takes any name for it, that model: so those engines' clients are used to it, who name
+        what they like or nothing. A second model, or another engine, would make it a guess.
+        """
+        if name in self._holders:
+            return name
+        only: ModelName | None = None
+        for replica in self._names:
+            if not replica.report.any_name or only not in (None, replica.id.model):
+                return name
+            only = replica.id.model
+        return name if only is None else only
 
     def names_of(self, replica: Replica) -> tuple[ModelName, ...]:
         return self._names.get(replica, ())
@@ -86,6 +100,23 @@ class Fleet:
         """
         node = self._nodes.get(replica.id.node)
         return node is not None and node.phase is Phase.READY and replica.answers
+
+    def without_models(self) -> list[Replica]:
+        """A stand-in for each engine that answers and says that it holds no model, such as a
+        llama.cpp started for its tools only. Light requests may go there; nothing is counted.
+        """
+        return [
+            Replica(
+                ReplicaId(node.id, EngineName(""), NO_NAME),
+                node.name,
+                ReplicaReport(EngineName(""), "", NO_NAME),
+            )
+            for node in self._nodes.values()
+            if node.phase is Phase.READY
+            and not node.prompt
+            and not node.warnings
+            and not any(replica.listed for replica in node.replicas.values())
+        ]
 
     def hopeful(self, replica: Replica) -> bool:
         """Whether waiting for this replica makes sense: it is up, or on its way up, or may be back

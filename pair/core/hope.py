@@ -15,7 +15,7 @@ from pair.core.eligibility import pin_holds
 from pair.core.fleet import Fleet
 from pair.core.limits import Limits
 from pair.core.membership import Membership, Node
-from pair.core.names import ModelName, NodeId, Phase
+from pair.core.names import NO_NAME, ModelName, NodeId, Phase
 from pair.core.ticket import Ticket
 
 
@@ -58,7 +58,7 @@ class Hope:
 
     def of_pin(self, ticket: Ticket, now: float) -> InVain | None:
         """Find the node that a ticket insists on, by id before name; why that can't be, if so."""
-        pin, model = ticket.opened.pin, ticket.opened.model
+        pin, model = ticket.opened.pin, ticket.model
         if pin is None or ticket.pin is None:
             return None
         by_id = self._membership.nodes.get
@@ -75,6 +75,8 @@ class Hope:
 
     def unserved(self, model: ModelName | None) -> InVain:
         """Nobody can serve it: either no such model exists in the house, or nobody is there."""
+        if model == NO_NAME and self._fleet.names():
+            return InVain(RefusalKind.NO_MODEL_NAMED, refusals.no_model_named(self._fleet))
         known = self._fleet.holders(model)
         if model is not None and not known and self._membership.any_in(Phase.READY):
             detail = refusals.unknown_model(self._fleet, model)

@@ -16,6 +16,8 @@ EngineName = NewType("EngineName", str)
 """One inference engine on one node, unique there and lasting, e.g. `ollama:11434`."""
 ModelName = NewType("ModelName", str)
 """A model as a client writes it; compared exactly."""
+NO_NAME = ModelName("")
+"""What a generation asks for whose client names no model; nobody holds it, see `Fleet.meant`."""
 TicketId = NewType("TicketId", int)
 LeaseId = NewType("LeaseId", int)
 JobId = NewType("JobId", str)

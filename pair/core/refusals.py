@@ -24,7 +24,7 @@ readable.
 _ENGINE_TROUBLES = {
     ReplicaState.READY: None,
     ReplicaState.LOADING: "its engine is still loading the model",
-    ReplicaState.NEEDS_KEY: "its engine wants an API key, which pair cannot give yet",
+    ReplicaState.NEEDS_KEY: "its engine wants an API key; name one with key_env or key_file",
     ReplicaState.DOWN: "its engine does not answer",
 }
 """Why a node that answers cannot serve, None where that is not its engine's doing; of several
@@ -53,6 +53,12 @@ def unknown_model(fleet: Fleet, model: ModelName) -> str:
     return f"No node holds the model {model!r}; the models in this house are: {names}."
 
 
+def no_model_named(fleet: Fleet) -> str:
+    """A generation without a model's name, and there are several: says which."""
+    names = listed(name for name in fleet.names() if fleet.any_hope(name))
+    return f"The request names no model; the models in this house are: {names}."
+
+
 def no_node(membership: Membership, fleet: Fleet, model: ModelName | None) -> str:
     """Nobody is there who could answer: says of each node concerned what keeps it from that."""
     nodes = membership.nodes
@@ -61,7 +67,7 @@ def no_node(membership: Membership, fleet: Fleet, model: ModelName | None) -> st
     holders = {replica.id.node for replica in fleet.holders(model)}
     concerned = [node for node in nodes.values() if not holders or node.id in holders]
     obstacles = listed((_obstacle(node, model) for node in concerned), between="; ")
-    what = "answer" if model is None else f"serve the model {model!r}"
+    what = f"serve the model {model!r}" if model else "answer"
     return f"No node could {what} now: {obstacles}."
 
 

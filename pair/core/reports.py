@@ -38,6 +38,7 @@ class ReplicaReport:
         waiting: requests queued inside the engine; None where unknown.
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.
+        any_name: the engine takes any name, and none, for this model, the only one that it has.
     """
 
     engine: EngineName
@@ -50,6 +51,7 @@ class ReplicaReport:
     waiting: int | None = None
     resident: bool | None = None
     context_tokens: int | None = None
+    any_name: bool = False
 
     @property
     def counts(self) -> bool:

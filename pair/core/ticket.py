@@ -16,6 +16,7 @@ class Ticket:
 
     Attributes:
         arrival: its place in the order of all tickets; never changes.
+        model: what the client wrote, until a model is known that it means (`Fleet.meant`).
         pin: the node that it insists on; what the client wrote, until a node is known by that.
         waiting_since: when it last began to wait; None while it holds a lease or has been ended.
         queued_s: waiting done before the present wait.
@@ -28,6 +29,7 @@ class Ticket:
     opened: Opened
     arrival: int
     opened_at: float
+    model: ModelName | None = field(init=False)
     pin: NodeId | None = None
     lease: Lease | None = None
     waiting_since: float | None = None
@@ -38,6 +40,9 @@ class Ticket:
     last_failure: Failure | None = None
     committed: bool = False
     over: bool = False
+
+    def __post_init__(self) -> None:
+        self.model = self.opened.model
 
     @property
     def id(self) -> TicketId:
@@ -50,9 +55,9 @@ class Ticket:
         Raises:
             BookkeepingError: it has none; only a light request may, and those never wait.
         """
-        if self.opened.model is None:
+        if self.model is None:
             raise BookkeepingError(f"ticket {self.id} names no model and is not light")
-        return self.opened.model
+        return self.model
 
     @property
     def anywhere(self) -> bool:

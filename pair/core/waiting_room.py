@@ -119,6 +119,13 @@ class WaitingRoom:
         line.add(ticket)
         self._waiting += 1
 
+    def rename(self, name: ModelName, meant: ModelName) -> None:
+        """Move everybody who waits for one name into the line of another, by arrival."""
+        for ticket in self.all(name):
+            self.remove(ticket)
+            ticket.model = meant
+            self.add(ticket)
+
     def remove(self, ticket: Ticket) -> None:
         """Take a ticket out that is in here."""
         line = self._lines[ticket.name]

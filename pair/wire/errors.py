@@ -59,6 +59,7 @@ _REFUSALS = {
     RefusalKind.UNKNOWN_MODEL: _Refusal(
         404, MODEL_NOT_FOUND, "Ask for one that is there, or load yours on a machine."
     ),
+    RefusalKind.NO_MODEL_NAMED: _Refusal(400, "model_required", "Put one into the field `model`."),
     RefusalKind.UNKNOWN_NODE: _Refusal(
         404,
         "node_not_found",
@@ -86,6 +87,8 @@ _REFUSALS = {
         "`pair nodes` shows the state of the machines; try again once one is ready.",
     ),
 }
+
+_ABOUT_MODEL = frozenset((RefusalKind.UNKNOWN_MODEL, RefusalKind.NO_MODEL_NAMED))
 
 _OPENAI_TYPES = {
     401: "authentication_error",
@@ -137,7 +140,7 @@ def refusal_answer(dialect: Dialect, refuse: Refuse) -> OwnAnswer:
         refusal.status,
         refusal.code,
         message,
-        param="model" if refuse.kind is RefusalKind.UNKNOWN_MODEL else None,
+        param="model" if refuse.kind in _ABOUT_MODEL else None,
         retry_after_s=refuse.retry_after_s,
     )
 

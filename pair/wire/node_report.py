@@ -57,6 +57,7 @@ class _Replica(Struct, omit_defaults=True, gc=False):
     waiting: _Count | None = None
     resident: bool | None = None
     context_tokens: _Count | None = None
+    any_name: bool = False
 
 
 class _Report(Struct, gc=False):
@@ -152,6 +153,7 @@ def _to_wire(replica: ReplicaReport) -> _Replica:
         waiting=replica.waiting,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
+        any_name=replica.any_name,
     )
 
 
@@ -167,4 +169,5 @@ def _from_wire(replica: _Replica) -> ReplicaReport:
         waiting=replica.waiting,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
+        any_name=replica.any_name,
     )

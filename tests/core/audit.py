@@ -316,7 +316,8 @@ class Audit:
         assert node is not None, f"{decision} goes to an unknown node"
         assert node.open, f"{decision} goes to a node that takes nothing new"
         assert said.state is ReplicaState.READY, f"{decision} goes to {said}"
-        assert ticket.opened.model in (None, said.model, *said.aliases), f"{decision}: wrong model"
+        names = (None, said.model, *said.aliases)
+        assert ticket.opened.model in names or said.any_name, f"{decision}: wrong model"
         assert self._pin_holds(ticket, replica.node), f"{decision} breaks the pin of {ticket}"
         if light:
             assert replica.node not in ticket.failed_on, f"{decision}: light, and failed there"

@@ -28,6 +28,7 @@ def replica(
     aliases: tuple[str, ...] = (),
     running: int | None = None,
     waiting: int | None = None,
+    any_name: bool = False,
 ) -> ReplicaReport:
     return ReplicaReport(
         engine=EngineName(engine),
@@ -38,6 +39,7 @@ def replica(
         slots=slots,
         running=running,
         waiting=waiting,
+        any_name=any_name,
     )
 
 

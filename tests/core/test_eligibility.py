@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 
 from pair.core.eligibility import allowed, has_fresh, pin_holds, ready_for_light
+from pair.core.events import Opened
 from pair.core.fleet import Fleet
-from pair.core.names import ModelName, NodeId, Phase
+from pair.core.names import ModelName, NodeId, Phase, TicketId
 from pair.core.replica import Replica
 from pair.core.reports import ReplicaState
+from pair.core.ticket import Ticket
 from tests.core.house import replica
-from tests.core.test_fleet import Houses
+from tests.core.test_fleet import Houses, M
 from tests.core.test_waiting_room import ticket
 
 A, B = NodeId("a"), NodeId("b")
@@ -89,3 +91,19 @@ def test_a_pin_holds_while_its_node_may_serve_the_model() -> None:
     assert not pin_holds(node, None, fleet)
     node.enter(Phase.LOST, "", 0.0)
     assert not pin_holds(node, ModelName("m"), fleet)
+
+
+def test_a_light_ticket_for_no_model_may_go_to_an_engine_that_has_none() -> None:
+    houses = Houses()
+    houses.add("tools").prompt = False
+    any_model, this_model = light(), light(M)
+    assert names(ready_for_light(any_model, houses.fleet)) == ["tools"]
+    assert ready_for_light(this_model, houses.fleet) == []
+    any_model.avoided.add(NodeId("tools"))
+    assert ready_for_light(any_model, houses.fleet) == []
+    houses.add("a", replica())
+    assert names(ready_for_light(light(), houses.fleet)) == ["a"]
+
+
+def light(model: ModelName | None = None) -> Ticket:
+    return Ticket(Opened(TicketId(1), model, light=True), 1, 0.0)

@@ -4,7 +4,7 @@ import pytest
 
 from pair.core.fleet import Fleet
 from pair.core.membership import Node
-from pair.core.names import ModelName, NodeId, Phase, ReplicaId
+from pair.core.names import NO_NAME, ModelName, NodeId, Phase, ReplicaId
 from pair.core.replica import Replica
 from pair.core.reports import ReplicaReport, ReplicaState
 from tests.core.house import replica
@@ -128,3 +128,33 @@ def test_hope(phase: Phase, state: ReplicaState) -> None:
     there = phase in (Phase.READY, Phase.LOADING, Phase.SUSPECT)
     assert houses.fleet.hopeful(a) == houses.fleet.any_hope(M) == (on_its_way and there)
     assert houses.fleet.ready(a) == (state is ReplicaState.READY and phase is Phase.READY)
+
+
+def test_any_name_means_the_only_model_where_every_engine_takes_any() -> None:
+    houses = Houses()
+    x, meant = ModelName("x"), houses.fleet.meant
+    assert (meant(x), meant(NO_NAME)) == (x, NO_NAME)
+    houses.add("a", replica(any_name=True, aliases=("m:7b",)))
+    houses.add("b", replica(any_name=True))
+    assert (meant(x), meant(NO_NAME), meant(M), meant(ALIAS)) == (M, M, M, ALIAS)
+    houses.add("c", replica())
+    assert (meant(x), meant(NO_NAME), meant(M)) == (x, NO_NAME, M)
+
+
+def test_any_name_means_nothing_where_there_are_two_models() -> None:
+    houses = Houses()
+    houses.add("a", replica(any_name=True))
+    houses.add("b", replica("other", any_name=True))
+    assert houses.fleet.meant(ModelName("x")) == "x"
+
+
+def test_an_engine_that_says_it_has_no_models_may_still_be_asked_something() -> None:
+    houses = Houses()
+    bare = houses.add("tools")
+    bare.prompt = False
+    houses.add("a `pair` node without an engine")
+    complaining = houses.add("loading")
+    complaining.prompt, complaining.warnings = False, ("it is loading its model",)
+    assert [one.id.node for one in houses.fleet.without_models()] == ["tools"]
+    bare.phase = Phase.SUSPECT
+    assert houses.fleet.without_models() == []

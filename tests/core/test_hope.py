@@ -39,3 +39,24 @@ def test_a_model_that_nobody_ever_held_is_hoped_for_only_after_the_start() -> No
     story.sees(call(2, "n")).expects("2 refused: unknown_model").sees(refused(2))
     story.sees(says("a", report("a", replica("n"))), call(3, "n")).expects("3 to a")
     story.sees(answered(3)).ends()
+
+
+def test_who_came_before_any_node_had_answered_may_have_meant_the_only_model() -> None:
+    story = Story("", start_grace_s=3.0).sees(call(1, "gpt-9"), call(2, ""), call(3))
+    only = report("a", replica(slots=3, any_name=True))
+    story.sees(comes("a", says=only)).at(0.1).expects("1 to a", "2 to a", "3 to a")
+    story.sees(answered(1), answered(2), answered(3)).ends()
+
+
+def test_without_a_name_two_models_are_one_too_many() -> None:
+    story = Story("", start_grace_s=3.0).sees(call(1, ""))
+    two = report("a", replica(any_name=True), replica("n", any_name=True))
+    story.sees(comes("a", says=two)).at(3.1).expects("1 refused: no_model_named")
+    assert story.detail(1) == "The request names no model; the models in this house are: m, n."
+    story.sees(refused(1)).ends()
+
+
+def test_without_a_name_nobody_at_all_is_no_node() -> None:
+    story = Story("", start_grace_s=3.0).sees(call(1, "")).at(3.1).expects("1 refused: no_node")
+    assert story.detail(1) == "No node has been found."
+    story.sees(refused(1)).ends()

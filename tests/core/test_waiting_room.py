@@ -102,3 +102,14 @@ def test_the_room_is_a_sorted_list(steps: list[tuple[int, bool]]) -> None:
             assert heads[0] == min(there)
             bound = {number for number in there if not tickets[number].anywhere}
             assert bound <= set(heads)
+
+
+def test_a_line_that_is_renamed_joins_the_other_by_arrival() -> None:
+    room = WaitingRoom(limit=9)
+    for one in (ticket(1), ticket(2, N), ticket(3), ticket(4, N, pin="a")):
+        room.add(one)
+    room.rename(N, M)
+    assert room.names() == (M,)
+    assert [one.arrival for one in room.all(M)] == [1, 2, 3, 4]
+    assert {one.name for one in room.all(M)} == {M}
+    assert len(room) == 4

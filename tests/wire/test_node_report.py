@@ -37,6 +37,7 @@ REPLICAS = st.builds(
     waiting=COUNTS,
     resident=st.none() | st.booleans(),
     context_tokens=COUNTS,
+    any_name=st.booleans(),
 )
 REPORTS = st.builds(
     NodeReport,
