@@ -5,9 +5,9 @@ waits for a result, and one that waits looks whether its client has gone only af
 without being woken. Asked every second, it generates to the end for clients that left long ago
 (measured 2026-11 on b11549: 17 s instead of 1 s). So these two are asked less often than that.
 They also count as use, and a server told to unload its model after some idle time
-(`--sleep-idle-seconds`) never would: tools/server, `server_queue::post` sets the idle clock back, and
-`get_slots` even wakes a sleeper; `/props`, `/v1/models` and a sleeper's `/metrics` do neither. So one
-that does nothing is asked after pauses that double.
+(`--sleep-idle-seconds`) never would: `server_queue::post` in tools/server sets the idle clock back,
+and `get_slots` even wakes a sleeper; `/props`, `/v1/models` and a sleeper's `/metrics` do neither.
+So one that does nothing is asked after pauses that double.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import aiohttp
 
@@ -17,7 +18,10 @@ from pair.core.reports import NodeReport
 from pair.engines.engine import EngineReport
 from pair.engines.finder import QUESTION_LIMIT_S, recognise
 from pair.engines.known_engine import QUESTION_SHARE, KnownEngine
+from pair.engines.question import NO_HEADERS
 from pair.errors import SilentNode
+
+NO_KEYS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 NODE_CHECK_S = 60.0
 """So often a known engine is first asked whether `pair` runs there now, which costs it one line in
@@ -29,10 +33,14 @@ class BareEngines:
 
     Args:
         slots: by URL, the user's word on the slots there, 0 for the engine's own word.
+        headers: by URL, what each question carries there, such as a key.
     """
 
-    def __init__(self, slots: Mapping[str, int]) -> None:
+    def __init__(
+        self, slots: Mapping[str, int], headers: Mapping[str, Mapping[str, str]] = NO_KEYS
+    ) -> None:
         self._slots = slots
+        self._headers = headers
         self._known: dict[str, KnownEngine] = {}
         self._checked_at: dict[str, float] = {}
 
@@ -48,6 +56,10 @@ class BareEngines:
     def slots_of(self, url: str) -> int:
         """The user's word on the slots there, 0 if there is none."""
         return self._slots.get(url, 0)
+
+    def headers_of(self, url: str) -> Mapping[str, str]:
+        """What each question carries there."""
+        return self._headers.get(url, NO_HEADERS)
 
     def count_now(self, url: str) -> None:
         """Have the engine at this URL count its requests at its next report."""
@@ -82,6 +94,7 @@ class BareEngines:
                 session,
                 url,
                 slots=self.slots_of(url),
+                headers=self.headers_of(url),
                 limit_s=min(QUESTION_LIMIT_S, limit_s * QUESTION_SHARE),
             )
             known = self._known[url] = KnownEngine(found)

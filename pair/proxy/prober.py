@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -174,7 +175,7 @@ class Prober:
             try:
                 # An engine may be busy with this question, too, and must be asked its own in time.
                 limit_s = probe.limit_s * _FIRST_SHARE if by_url else probe.limit_s
-                report = await report_of(session, url, limit_s)
+                report = await report_of(session, url, limit_s, headers=self._bare.headers_of(url))
             except SilentNode:
                 if not by_url:
                     raise
@@ -186,11 +187,22 @@ class Prober:
             else:
                 if report.node != probe.node and not by_url:
                     raise AnotherNode(f"another node ({report.name}) answers at {url}", url)
-                return report
+                return self._with_what_is_ignored(report, url)
         if probe.closely:
             self._bare.count_now(url)
         in_use = self._links.in_use(probe.node)
         return await self._bare.report(session, url, max(0.0, ends_at - loop.time()), in_use=in_use)
+
+    def _with_what_is_ignored(self, report: NodeReport, url: str) -> NodeReport:
+        """Told in `pair nodes`: the user's word on slots is for engines without `pair`."""
+        slots = self._bare.slots_of(url)
+        if not slots:
+            return report
+        words = (
+            f"pair runs at {url} and says itself how many slots its engines have: slots={slots} for"
+            " it is ignored, set node.slots there"
+        )
+        return replace(report, warnings=(*report.warnings, words))
 
 
 def _says_little(fault: NodeFault) -> int:

@@ -18,11 +18,14 @@ from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.finder import EngineFinder
 from pair.settings import NodeSettings
 from tests.agent.face import SOON_S, UPSTREAM, chat, face, until
+from tests.proxy.raw_engine import MODELS, model_list, page, raw_engine
 
 QUICK = NodeSettings(busy_look_s=0.01, idle_look_s=0.02, find_s=0.02, look_limit_s=2.0, gone_s=60.0)
 SLOW_ANSWER = EchoSettings(slots=2, decode_rate_tokens_per_s=200, answer_tokens=1_000_000)
 
 GRACE_S = 0.2
+
+LLAMACPP = {MODELS: model_list("m"), "/props": page(b'{"total_slots": 2}')}
 
 
 class Watched:
@@ -199,6 +202,33 @@ async def test_an_engine_that_is_silent_while_it_works_for_us_is_not_down() -> N
         assert watched.states() == [ReplicaState.READY]
         watched.admission.settle(admitted)
         await until(lambda: watched.states() == [ReplicaState.DOWN])
+
+
+async def test_an_engine_that_no_longer_accepts_while_it_works_for_us_is_not_down() -> None:
+    """Its queue of connections is full; without work of ours it would be down."""
+    pace = replace(QUICK, look_limit_s=0.05)
+    async with raw_engine("m") as engine, watching(engine.url, pace=pace) as watched:
+        await watched.ready()
+        (replica,) = watched.engines[0].replicas
+        admitted = watched.admission.admit((replica.engine, replica.model), 1)
+        assert admitted is not None
+        await engine.jam()
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + 6 * pace.look_limit_s
+        await until(lambda: loop.time() > ends_at)
+        assert watched.states() == [ReplicaState.READY]
+        watched.admission.settle(admitted)
+        await until(lambda: watched.states() == [ReplicaState.DOWN])
+
+
+async def test_another_kind_in_its_place_is_met_as_another_engine() -> None:
+    async with raw_engine(pages=LLAMACPP) as engine, watching(engine.url) as watched:
+        await watched.ready()
+        assert watched.engines[0].name == f"llamacpp:{engine.port}"
+        engine.pages = {MODELS: model_list("other")}
+        await until(lambda: [e.name for e in watched.engines] == [f"generic:{engine.port}"])
+        await watched.ready()
+        assert [replica.model for replica in watched.replicas] == ["other"]
 
 
 async def test_work_that_came_past_the_node_is_foreign() -> None:

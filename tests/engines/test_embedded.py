@@ -23,6 +23,7 @@ from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.finder import recognise
 from pair.engines.model_file import small_model_path
 from pair.errors import PairError, SettingsError, UnreachableNode
+from pair.wire.engine_errors import classify_answer
 from tests.engines.scripted_engine import session
 
 pytestmark = pytest.mark.engine
@@ -96,6 +97,23 @@ async def test_it_loads_answers_and_stops(asking: aiohttp.ClientSession) -> None
     assert answer["timings"]["cache_n"] >= 0
     with pytest.raises(UnreachableNode):
         await recognise(asking, engine.url)
+
+
+async def test_its_words_are_those_that_pair_knows(asking: aiohttp.ClientSession) -> None:
+    """A real llama.cpp, for a prompt that does not fit and for a path that is not there."""
+    async with EmbeddedEngine(options(slots=1)) as engine:
+        await ready(engine)
+        long = {"messages": [{"role": "user", "content": "one two three " * 2000}]}
+        said = []
+        for path in ("/v1/chat/completions", "/v1/nothing"):
+            async with asking.post(engine.url + path, json=long) as answer:
+                said.append((answer.status, await answer.read()))
+    (too_long, words), (missing, page) = said
+    assert (too_long, missing) == (400, 404)
+    assert b"exceed" in words
+    for status in (400, 500):
+        assert classify_answer(status, lambda _: None, words) is None
+    assert classify_answer(404, lambda _: None, page) is None
 
 
 async def test_the_same_beginning_of_a_prompt_is_read_once(asking: aiohttp.ClientSession) -> None:

@@ -150,3 +150,19 @@ async def test_an_engine_without_a_model_is_not_in_doubt(session: aiohttp.Client
         for _ in range(USELESS_LIMIT + 1):
             assert (await bare.report(session, engine.url, LIMIT_S)).replicas == ()
         assert bare.knows(engine.url)
+
+
+async def test_a_known_engine_is_asked_now_and_then_whether_pair_runs_there_by_now(
+    session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = BareEngines({})
+    async with EchoEngine(FAST) as engine:
+        await bare.report(session, engine.url, LIMIT_S)
+        assert bare.knows(engine.url)
+        monkeypatch.setattr("pair.proxy.bare_engines.NODE_CHECK_S", 0.0)
+        assert not bare.knows(engine.url)
+        monkeypatch.undo()
+        asked = engine.journal.counters.requests_by_path["/api/tags"]
+        await bare.report(session, engine.url, LIMIT_S)
+        assert bare.knows(engine.url)
+        assert engine.journal.counters.requests_by_path["/api/tags"] == asked

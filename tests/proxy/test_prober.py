@@ -353,6 +353,16 @@ async def test_a_probe_that_fails_by_our_own_mistake_is_logged_and_missed(
     caplog.clear()
 
 
+async def test_slots_for_an_address_where_pair_runs_are_said_to_be_ignored() -> None:
+    async with (
+        EchoEngine(FAST) as engine,
+        pair_node(engine) as url,
+        probing(FixedNode(url, slots=7)) as built,
+    ):
+        await until_serving(built, "n1")
+        assert any("slots=7" in words for words in known(built)["n1"].warnings)
+
+
 # --- the end ------------------------------------------------------------------------------------
 
 
