@@ -306,7 +306,7 @@ async def test_an_engine_that_goes_takes_along_what_drains_there() -> None:
         key = (replica.engine, replica.model)
         admitted = watched.admission.admit(key, 1)
         assert admitted is not None
-        watched.admission.settle(admitted, left_at=1e9)
+        watched.admission.settle(admitted, left_at=asyncio.get_running_loop().time())
         await engine.crash()
         await until(lambda: watched.states() == [ReplicaState.DOWN])
         assert watched.admission.taken(key) == 0
