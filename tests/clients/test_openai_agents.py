@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +20,9 @@ from openai import AsyncOpenAI
 
 from tests.clients.both_ways import both
 from tests.support.house import FAST, house
+
+SLOW = replace(FAST, decode_rate_tokens_per_s=200.0)
+"""Busy for long enough that calls at the same time are spread."""
 
 
 @function_tool
@@ -135,3 +140,38 @@ async def test_a_streamed_run_with_a_tool() -> None:
         happened, said = await both(built, call, tickets=2)
     assert happened == ["tool_called", "tool_output", "message_output_created"]
     assert said.startswith("sunny in Bern")
+
+
+async def test_agents_that_are_tools_of_another_one() -> None:
+    async def call(url: str) -> Any:
+        async with client(url) as ai:
+            aide = forecaster(ai)
+
+            @function_tool
+            async def forecast(echo: str) -> str:
+                """Asks somebody who knows the weather of a place."""
+                return str((await Runner.run(aide, echo)).final_output)
+
+            must = ModelSettings(tool_choice="required")
+            lead = Agent("lead", model=chat_model(ai), tools=[forecast], model_settings=must)
+            result = await Runner.run(lead, "Bern")
+            return [result.final_output, steps(result.new_items)]
+
+    async with house(FAST) as built:
+        _, happened = await both(built, call, tickets=4)
+    assert [kind for kind, _ in happened] == [
+        "tool_call_item",
+        "tool_call_output_item",
+        "message_output_item",
+    ]
+
+
+async def test_a_fan_out_of_agents_runs_on_all_nodes() -> None:
+    async with house(SLOW, SLOW, SLOW) as built, client(built.base_url) as ai:
+        agents = [Agent(f"aide {number}", model=chat_model(ai)) for number in range(6)]
+        async with asyncio.TaskGroup() as tasks:
+            runs = [tasks.create_task(Runner.run(agent, "Bern")) for agent in agents]
+        assert len({run.result().final_output for run in runs}) == 1
+        assert [engine.journal.counters.fates["done"] for engine in built.engines] == [2, 2, 2]
+        await built.quiet()
+        built.assert_books_are_clean()
