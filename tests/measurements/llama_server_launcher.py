@@ -20,15 +20,8 @@ from pathlib import Path
 NO_MODEL = 97
 """Exit code where the tests want a model that the given one cannot replace."""
 
-NO_KEY = 98
-"""Exit code where the engine wants a key: `pair` cannot be told the key of an engine yet, and would
-say for a minute that no machine is ready.
-"""
-
-NOTHING_TO_SERVE = 99
-"""Exit code where the real server would run without any model, as a router or for its own tools:
-`pair` would say the same.
-"""
+KEY_VARIABLE = "LLAMA_SERVER_KEY"
+"""Where `pair` finds the engine's key, if it wants one."""
 
 REPLACEABLE = (
     "ggml-org/test-model-stories260K",
@@ -93,14 +86,15 @@ def run_both(real: Path, arguments: Sequence[str]) -> int:
     port = free_port()
     words, listen = moved(arguments, port)
     command = [str(Path(sys.executable).with_name("pair")), "serve", "--no-discovery"]
-    command += ["--node", f"http://127.0.0.1:{port}"]
+    key = arguments[arguments.index("--api-key") + 1] if "--api-key" in arguments else ""
+    command += ["--node", f"http://127.0.0.1:{port}" + (f",key_env={KEY_VARIABLE}" if key else "")]
     command += [word for address in listen for word in ("--listen", address)]
     # A port that Google's platform would set; llama-server takes it before the one it is given.
     engine = {
         **os.environ,
         **({"AIP_HTTP_PORT": str(port)} if "AIP_HTTP_PORT" in os.environ else {}),
     }
-    proxy = {**os.environ, "PAIR_PROXY_DRAIN_S": "0.5"}
+    proxy = {**os.environ, "PAIR_PROXY_DRAIN_S": "0.5", KEY_VARIABLE: key}
     children = [
         subprocess.Popen([str(real), *words], env=engine),
         subprocess.Popen(command, env=proxy),
@@ -147,10 +141,6 @@ def main() -> int:
     arguments = named(arguments, chosen.also_known_as)
     if not chosen.pair:
         os.execv(chosen.real, [str(chosen.real), *arguments])  # noqa: S606 - is what runs from here on
-    if "--api-key" in arguments:
-        return NO_KEY
-    if "--model" not in arguments:
-        return NOTHING_TO_SERVE
     return run_both(chosen.real, arguments)
 
 
