@@ -7,9 +7,9 @@ escapes and key order are right by construction.
 The decoder holds the interpreter lock, so a thread would not free the loop, and what a look costs
 is what everybody waits. Measured 2026-11-29 on the shared 2-core test machine, CPU time: 4 us
 for a body of 1 kB, 21 us for 48 kB, 0.4 ms for a MiB of messages, 5 ms for 10 MiB (2.5 million
-tokens, or 30 photographs). The largest that the proxy takes, 128 MiB, holds up the loop for 140 ms,
-two thirds of it for joining its pieces; nothing but the limit on bodies guards against that. What
-would cost more a byte, unpacking and a second look, has limits of its own.
+tokens, or 30 photographs). The largest that the proxy takes, 128 MiB, holds up the loop for 80 ms;
+nothing but the limit on bodies guards against that. What would cost more a byte, unpacking and a
+second look, has limits of its own.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import sys
 from pathlib import Path
 
 from pair.cli.event_loop import run
-from pair.relay.exchange import Exchange
+from pair.errors import RequestFault
+from pair.relay.exchange import Exchange, plain_answer
 from pair.relay.front import Front
 from pair.settings import Settings
 
@@ -26,7 +27,10 @@ BODY_LIMIT_BYTES = 1024 * 1024
 
 async def echo(exchange: Exchange) -> None:
     """What the suite expects of any server."""
-    exchange.answer(200, (), b"".join(await exchange.read_body(BODY_LIMIT_BYTES)))
+    try:
+        exchange.answer(200, (), b"".join(await exchange.read_body(BODY_LIMIT_BYTES)))
+    except RequestFault as fault:
+        plain_answer(exchange, fault.status, str(fault))
 
 
 async def probed(suite: Path, deno: Path) -> int:
