@@ -22,7 +22,7 @@ class LibraryClient:
 
     async def call(self, plan: CallPlan, record: Record) -> None:
         """Make one chat call, whatever dialect the plan says; what came of it is in `record`."""
-        text = ""
+        text, begun = "", False
         record.sent = True
         try:
             answer = await self._openai.chat.completions.create(
@@ -35,6 +35,7 @@ class LibraryClient:
                 stream=plan.streamed,
                 extra_headers={"x-request-id": plan.mark},
             )
+            begun = True
             if isinstance(answer, openai.AsyncStream):
                 async for event in answer:
                     record.content_s = record.content_s or time.monotonic()
@@ -54,8 +55,9 @@ class LibraryClient:
             record.status, record.detail = error.status_code, str(error)[:400]
         except Exception as error:  # noqa: BLE001 - the library lets several libraries' errors out
             record.detail = f"{type(error).__name__}: {error}"
-            # Of an answer that is not streamed nobody can tell whether its body had begun.
-            broken = record.content_s is not None or not plan.streamed
+            # The head comes with the first bytes of the body, of which the library may show none
+            # (half a line). Of an answer that is not streamed it does not tell even that.
+            broken = begun or not plan.streamed
             record.seen = Seen.BROKEN if broken else Seen.ERROR
 
     async def close(self) -> None:

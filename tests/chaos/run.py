@@ -37,6 +37,8 @@ async def run(seed: int, minutes: float, folder: Path, say: Say) -> Report:
         watch = Watch(house.address, house.proxy.pid)
         async with aiohttp.ClientSession() as session:
             await _until(watch, session, lambda: watch.ready() == len(NODES), START_LIMIT_S)
+            if watch.ready() < len(NODES):
+                raise TimeoutError(f"only {watch.ready()} nodes are ready, see {folder}/proxy.log")
             before = await _idle_size(watch)
             stop, hushed = asyncio.Event(), asyncio.Event()
             async with asyncio.TaskGroup() as group:
