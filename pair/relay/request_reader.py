@@ -21,7 +21,7 @@ _EMPTY_LINE = b"\r\n\r\n"
 _OF_A_REQUEST = re.compile(rb"[^\r\n]")
 
 # Name or literal and port: no user, no path, no list, and not nothing.
-_HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[A-Za-z0-9:.%_~-]+\])(?::[0-9]*)?[ \t]*")
+_NAMED_PLACE = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[A-Za-z0-9:.%_~-]+\])(?::[0-9]*)?[ \t]*")
 
 
 class RequestReader:
@@ -210,7 +210,7 @@ def _checked(
         raise _bad("it has two `Host` headers")
     if version == "1.1" and b"host" not in named:
         raise _bad("it has no `Host`")
-    if b"host" in named and not _HOST.fullmatch(named[b"host"]):
+    if b"host" in named and not _NAMED_PLACE.fullmatch(named[b"host"]):
         raise _bad("its `Host` is no name with a port")
     try:
         content_length = length_of(named)
@@ -240,7 +240,7 @@ def _origin_form(method: bytes, target: bytes, named: dict[bytes, bytes]) -> byt
     scheme, _, rest = target.partition(b"://")
     end = next((at for at, byte in enumerate(rest) if byte in b"/?"), len(rest))
     authority, path = rest[:end], rest[end:]
-    if scheme.lower() not in {b"http", b"https"} or not _HOST.fullmatch(authority):
+    if scheme.lower() not in {b"http", b"https"} or not _NAMED_PLACE.fullmatch(authority):
         raise _bad("its target is neither a path nor a URL")
     if b"#" in path:
         raise _bad("its target has a fragment")
