@@ -181,7 +181,7 @@ class Engine(ABC):
             for path in lists:
                 tasks.create_task(put(path, list_limit_s))
             for path in extras:
-                tasks.create_task(put(path, EXTRA_LIMIT_S))
+                tasks.create_task(put(path, min(EXTRA_LIMIT_S, limit_s or EXTRA_LIMIT_S)))
         return answers, faults
 
     def _replica(self, model: EngineModel, reading: Reading) -> ReplicaReport:
