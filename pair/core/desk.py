@@ -22,7 +22,7 @@ from pair.core.load import discount_refused, forget_calls
 from pair.core.membership import Membership, Node
 from pair.core.names import ModelName, NodeId, Outcome, TicketId
 from pair.core.replica import Replica
-from pair.core.retrying import RULES
+from pair.core.retrying import RULES, Hurts
 from pair.core.standing import opens_at, prove, restore, set_aside
 from pair.core.strategies import Strategy
 from pair.core.ticket import Ticket
@@ -185,10 +185,11 @@ class Desk:
             ticket.attempts -= 1
         if rule.avoid or light:
             ticket.avoided.add(node)
+        ticket.engine_errors += rule.once_elsewhere
         spent = not rule.again or ticket.attempts >= self._limits.attempts_limit
-        if rule.once_elsewhere:
-            ticket.engine_errors += 1
-            spent = spent or ticket.engine_errors > 1 or not has_fresh(ticket, self._fleet)
+        spent = spent or ticket.engine_errors > 1
+        if rule.hurts is Hurts.NOBODY and not (light or has_fresh(ticket, self._fleet)):
+            spent = True  # no pause would keep it from going round and round
         if spent:
             detail = refusals.attempts_spent(ticket, failure)
             self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)

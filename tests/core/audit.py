@@ -224,7 +224,8 @@ class Audit:
 
     def _failed(self, ticket: SeenTicket, node: NodeId, kind: FailureKind) -> None:
         ticket.failures += 1
-        if kind in FREE_TRIES and not ticket.opened.light:
+        light = ticket.opened.light
+        if (kind in FREE_TRIES and not light) or (kind is FailureKind.NOT_THERE and light):
             ticket.counted_attempts -= 1
         if kind not in SAME_NODE_AGAIN or ticket.opened.light:
             ticket.failed_on.add(node)

@@ -83,6 +83,13 @@ def test_a_light_ticket_never_waits() -> None:
     story.sees(*map(refused, (1, 2, 5)), *map(answered, (3, 4))).ends()
 
 
+def test_what_no_node_has_is_asked_of_each_once_and_not_round_and_round() -> None:
+    story = Story("ab").at(1.0).sees(call(1)).expects("1 to a")
+    story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 to b, try 2")
+    story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 refused: attempts_spent")
+    story.sees(ends_failed(1)).ends()
+
+
 def test_a_light_answer_forgives_nothing() -> None:
     story = Story("a", pause_s=30.0).at(1.0).sees(call(1)).expects("1 to a")
     story.sees(failed(1, FailureKind.RESET), call(2, light=True)).expects("2 to a")
