@@ -76,6 +76,13 @@ class ProxySettings:
         ".localhost, .local, .internal or .home.arpa; under any other it refuses, for it may be a "
         "stranger's web page that calls (DNS rebinding). `*` takes any name.",
     )
+    kept_ids_limit: int = knob(
+        10_000,
+        "ids",
+        "Most ids remembered of what a node keeps (responses, files, ...), so that who asks for "
+        "one gets to that node; 2 MB.",
+        least=1,
+    )
     drain_s: float = knob(
         30.0, "s", "How long a stopping proxy or node lets running answers finish."
     )

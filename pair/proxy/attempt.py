@@ -13,15 +13,16 @@ from typing import NoReturn, assert_never
 
 from pair.core.events import Failure, FailureKind, Usage
 from pair.errors import GarbledAnswer, LostUpstream, NoSocketsLeft, PairError, UnreachableNode
+from pair.proxy.aim import Aim
 from pair.proxy.dispatcher import Hold
 from pair.proxy.links import Link
 from pair.proxy.silence import UNBUFFERED, Silence
+from pair.proxy.stickiness import Learner
 from pair.relay.exchange import Exchange
 from pair.relay.heads import AnswerHead, Header
 from pair.relay.passage import carry
 from pair.relay.upstream_answer import UpstreamAnswer
 from pair.wire.answer_meter import AnswerMeter
-from pair.wire.dialects import Dialect
 from pair.wire.engine_errors import classify_answer, may_be_failure
 from pair.wire.headers import REQUEST_ID
 from pair.wire.open_streams import EVENT_STREAM, error_as_event
@@ -66,7 +67,8 @@ class Attempt:
         hold: Hold,
         silence: Silence,
         headers: Sequence[Header],
-        dialect: Dialect,
+        aim: Aim,
+        learner: Learner | None,
     ) -> None:
         self.headers = headers
         self.rejection: Rejection | None = None
@@ -74,7 +76,8 @@ class Attempt:
         self._exchange = exchange
         self._hold = hold
         self._silence = silence
-        self._dialect = dialect
+        self._aim = aim
+        self._learner = learner
         self._scope: asyncio.Timeout | None = None
         self._stalled_s: float | None = None
         self._meter: AnswerMeter | None = None
@@ -111,13 +114,14 @@ class Attempt:
             self._silence.on_stall = None
 
     async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
-        upstream, answer = await link.pool.ask(head, body)
+        switches = bool(self._exchange.head.protocol)
+        upstream, answer = await link.pool.ask(head, body, switches=switches)
         self._upstream = upstream
         if answer.first(REQUEST_ID) is not None:
             # The engine's own id stays: it is what its log can be searched for.
             self.headers = [header for header in self.headers if header[0] != REQUEST_ID]
         try:
-            if may_be_failure(answer.status):
+            if may_be_failure(answer.status) or self._aim.asks_on(answer.status):
                 await self._weigh(upstream, answer)
             if (abort := self._hold.aborted) is not None:
                 # It came while this task was on its way to the answer.
@@ -137,6 +141,8 @@ class Attempt:
             said = tuple(header for header in UNBUFFERED if answer.first(header[0].lower()) is None)
             self.headers = (*self.headers, *said)
         self._meter = AnswerMeter(content_type, encoding)
+        if self._learner is not None and not self._learner.answered(answer.status):
+            self._learner = None
         await carry(self._exchange, upstream, answer, self)
 
     async def _weigh(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
@@ -146,6 +152,8 @@ class Attempt:
         body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
         readable = head.first(b"content-encoding") is None
         failure = classify_answer(head.status, head.first, body if readable else b"")
+        if self._aim.asks_on(head.status):
+            failure = Failure(FailureKind.NOT_THERE, f"status {head.status}: not there")
         if failure is None:
             return
         if upstream.whole and len(body) < ERROR_BODY_LIMIT_BYTES:
@@ -168,14 +176,17 @@ class Attempt:
             )
             self._fail(Failure(FailureKind.CUT, words))
         upstream.release()
-        exchange.finish(error_as_event(self._dialect, head.status, body))
+        exchange.finish(error_as_event(self._aim.peek.dialect, head.status, body))
 
     # What the relay tells while the answer passes
 
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
         self._hold.first_byte()
-        self._silence.on_stall = self._stall
+        # A tunnel may be silent, and so may an engine that fetches or checks a model.
+        tunnel = self._upstream is not None and self._upstream.switched
+        if not tunnel and self._aim.peek.act is None:
+            self._silence.on_stall = self._stall
         self._exchange.let_body_go()  # there will be no other attempt
         return self.headers
 
@@ -184,6 +195,8 @@ class Attempt:
         self._silence.heard = True
         if self._meter is not None:
             self._meter.feed(piece)
+        if self._learner is not None and not self._learner.feed(piece):
+            self._learner = None
 
     # What came of it
 

@@ -1,12 +1,12 @@
-"""The house's models from memory, for `/v1/models` and `/api/tags`: no node is asked, so no node
-can delay the answer.
+"""The house's models from memory, for every list of them that clients ask for: no node is asked, so
+no node can delay the answer.
 """
 
 from __future__ import annotations
 
 from pair.core.names import ModelName
 from pair.core.scheduler import Scheduler
-from pair.wire.model_lists import ListedModel
+from pair.wire.model_lists import ListedModel, LoadedModel
 
 
 def listed_models(scheduler: Scheduler) -> list[ListedModel]:
@@ -28,9 +28,27 @@ def listed_models(scheduler: Scheduler) -> list[ListedModel]:
                     model=_own_name(name, [r.id.model for r in shown]),
                     nodes=len({r.id.node for r in shown}),
                     context_tokens=max(windows, default=None),
+                    resident=any(r.report.resident for r in shown),
                 )
             )
     return listed
+
+
+def loaded_models(scheduler: Scheduler) -> list[LoadedModel]:
+    """Every model that is in the memory of a node whose engine tells so, in order."""
+    fleet, nodes = scheduler.fleet, scheduler.membership.nodes
+    loaded = [
+        LoadedModel(replica.id.model, nodes[replica.id.node].name, replica.report.context_tokens)
+        for replica in fleet.everyone()
+        if replica.report.resident and fleet.hopeful(replica)
+    ]
+    return sorted(loaded, key=lambda each: (each.model, each.node))
+
+
+def any_of_kind(scheduler: Scheduler, kind: str) -> bool:
+    """Whether an engine of this kind is in the house."""
+    fleet = scheduler.fleet
+    return any(r.report.engine_kind == kind and fleet.hopeful(r) for r in fleet.everyone())
 
 
 def _own_name(name: ModelName, models: list[ModelName]) -> ModelName:

@@ -17,14 +17,16 @@ from pair.core.decisions import Dispatch, RefusalKind, Refuse
 from pair.core.events import Opened, Usage
 from pair.core.names import Outcome, TicketId
 from pair.core.refusals import shutting_down
+from pair.proxy.aim import Aim
 from pair.proxy.attempt import Attempt, AttemptEnded, BrokenAnswer
 from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
 from pair.proxy.silence import Silence, Silences
+from pair.proxy.stickiness import Stickiness
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.wire.dialects import kinds_for, plain_target
-from pair.wire.errors import error_event, refusal_answer
+from pair.wire.errors import error_event
 from pair.wire.headers import (
     REQUEST_ID,
     First,
@@ -35,7 +37,6 @@ from pair.wire.headers import (
     read_request_id,
 )
 from pair.wire.open_streams import error_as_event, open_stream
-from pair.wire.request_peek import Peek
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +62,15 @@ class Forward:
     def __init__(
         self,
         exchange: Exchange,
-        peek: Peek,
+        aim: Aim,
         wishes: Wishes,
         body: Sequence[bytes],
+        stickiness: Stickiness,
     ) -> None:
         self._exchange = exchange
-        self._peek = peek
+        self._aim = aim
+        self._peek = aim.peek
+        self._stickiness = stickiness
         self._wishes = wishes
         self._body = body
         self._request_id = request_id(exchange.head.first)
@@ -116,7 +120,7 @@ class Forward:
             light=peek.light,
             prefers=kinds_for(peek.path) if peek.light else frozenset(),
             job=wishes.job,
-            pin=wishes.node,
+            pin=self._aim.pin,
             streamed=peek.streamed,
             client=self._exchange.client,
         )
@@ -141,8 +145,9 @@ class Forward:
                     # request and nothing else.
                     tell = node is not None and node.version != ""
                     head = b"" if link is None else self._head_bytes(dispatch, link, tell=tell)
+                    learner = self._aim.learner(self._stickiness, dispatch.replica.node)
                     self._attempt = Attempt(
-                        self._exchange, hold, silence, headers, self._peek.dialect
+                        self._exchange, hold, silence, headers, self._aim, learner
                     )
                     await self._attempt.run(link, head, self._body)
         finally:
@@ -179,7 +184,7 @@ class Forward:
         spent = refused.refuse.kind is RefusalKind.ATTEMPTS_SPENT
         attempt, exchange, dialect = self._attempt, self._exchange, self._peek.dialect
         rejection = None if attempt is None or not spent else attempt.rejection
-        answer = refusal_answer(dialect, refused.refuse)
+        answer = self._aim.refusal(refused.refuse)
         if exchange.ahead:
             status = answer.status if rejection is None else rejection.head.status
             body = answer.body if rejection is None else rejection.body

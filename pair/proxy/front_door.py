@@ -10,21 +10,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pair.core.names import ModelName, Phase
+from pair.core.names import NO_NAME, ModelName, Phase
 from pair.errors import NodeFault, RequestFault
-from pair.proxy.catalogue import listed_models
+from pair.proxy.aim import aim
 from pair.proxy.dispatcher import Dispatcher
 from pair.proxy.forward import Forward, request_id
+from pair.proxy.house_pages import HousePages
 from pair.proxy.links import Links
 from pair.proxy.silence import Silences
+from pair.proxy.stickiness import Stickiness
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
-from pair.wire.dialects import Dialect, dialect_of, model_in_path, split_target
+from pair.wire.dialects import Dialect, dialect_of, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
-from pair.wire.model_lists import ollama_tags, openai_list, openai_model
 from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
@@ -38,33 +39,30 @@ _SHOWN_CHARS = 200
 _JSON: tuple[Header, ...] = ((b"content-type", b"application/json"),)
 _TEXT: tuple[Header, ...] = ((b"content-type", b"text/plain; charset=utf-8"),)
 
-_ROOT_PATHS = frozenset(
+_NOT_FORWARDED = frozenset(("/favicon.ico", "/robots.txt", "/pair"))
+_NOT_FORWARDED_UNDER = ("/.well-known/", "/apple-touch-icon")
+"""What browsers ask everybody; no engine has any of it."""
+
+_MODEL_NAMED_UNDER = ("/v1/", "/api/")
+_NONE_NAMED = frozenset(
     (
-        "/apply-template",
         "/audio/transcriptions",
         "/chat/completions",
-        "/chat/completions/input_tokens",
         "/completion",
         "/completions",
-        "/detokenize",
         "/embedding",
         "/embeddings",
+        "/encode",
+        "/generate",
+        "/generate_stream",
         "/infill",
-        "/lora-adapters",
-        "/models",
-        "/props",
+        "/invocations",
         "/rerank",
         "/reranking",
         "/responses",
-        "/responses/input_tokens",
-        "/slots",
-        "/tokenize",
-        "/version",
     )
 )
-"""Paths that engines serve without a prefix; clients probe them or are pointed at the bare port."""
-
-_FORWARDED_PREFIXES = ("/v1/", "/api/", "/slots/")
+"""Generations of engines that hold one model, whose clients name none."""
 
 
 class FrontDoor:
@@ -78,6 +76,7 @@ class FrontDoor:
         admin: UpstreamPool,
         *,
         body_limit_bytes: int,
+        kept_ids_limit: int,
         started_at: float,
     ) -> None:
         self._dispatcher = dispatcher
@@ -85,7 +84,8 @@ class FrontDoor:
         self._silences = silences
         self._admin = admin
         self._body_limit_bytes = body_limit_bytes
-        self._started_at = started_at
+        self._pages = HousePages(dispatcher.scheduler, started_at)
+        self._stickiness = Stickiness(kept_ids_limit)
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one exchange."""
@@ -95,19 +95,23 @@ class FrontDoor:
             if head.first(VIA) is not None:
                 loop = loop_answer(dialect_of(path))
                 exchange.answer(loop.status, loop.headers, loop.body)
-            elif head.method in (b"GET", b"HEAD") and (answer := self._from_memory(path)):
+            elif (
+                head.method in (b"GET", b"HEAD")
+                and not head.protocol
+                and (answer := self._from_memory(path))
+            ):
                 exchange.answer(answer.status, answer.headers, answer.body)
             elif path == "/metrics" or path.startswith("/pair/"):
                 await self._about_pair(exchange)
-            elif path.startswith(_FORWARDED_PREFIXES) or path in _ROOT_PATHS:
-                await self._forward(exchange)
-            else:
+            elif path in _NOT_FORWARDED or path.startswith(_NOT_FORWARDED_UNDER):
                 raise RequestFault(
                     404,
                     "no_such_path",
                     f"There is nothing at {path[:_SHOWN_CHARS]!r}: models are served under /v1 "
                     "and /api, pair itself under /pair/v1, /healthz and /metrics.",
                 )
+            else:
+                await self._forward(exchange)
         except RequestFault as fault:
             answer = fault_answer(dialect_of(path), fault)
             mark = (REQUEST_ID, header_text(request_id(head.first)))
@@ -121,38 +125,20 @@ class FrontDoor:
                 return OwnAnswer(200, _JSON, json.dumps({"status": state}).encode())
             case "/health" | "/v1/health":
                 return self._health()
-            case "/v1/models" | "/models":
-                return OwnAnswer(
-                    200, _JSON, openai_list(listed_models(scheduler), self._started_at)
-                )
-            case "/api/tags":
-                return OwnAnswer(
-                    200, _JSON, ollama_tags(listed_models(scheduler), self._started_at)
-                )
-            case _ if path.startswith("/v1/models/"):
-                return self._one_model(path)
             case "/":
                 text = b"pair is running. Point base_url at /v1; see /pair/v1/snapshot.\n"
                 return OwnAnswer(200, _TEXT, text)
             case _:
-                return None
-
-    def _one_model(self, path: str) -> OwnAnswer | None:
-        """What is in the list can be asked for by itself, also where its engine has no such path;
-        None where it is not in the list.
-        """
-        name = model_in_path(b"GET", path)
-        for listed in listed_models(self._dispatcher.scheduler):
-            if listed.name == name:
-                return OwnAnswer(200, _JSON, openai_model(listed, self._started_at))
-        return None
+                page = self._pages.page(path)
+                return None if page is None else OwnAnswer(200, _JSON, page)
 
     def _health(self) -> OwnAnswer:
-        """What clients of engines ask before their first call: whether a model is there. `/healthz`
-        is about this process.
+        """What clients of engines ask before their first call: whether a model is there, or an
+        engine that needs none. `/healthz` is about this process.
         """
         scheduler = self._dispatcher.scheduler
-        if scheduler.membership.any_in(Phase.READY) and self._names():
+        models = scheduler.membership.any_in(Phase.READY) and self._names()
+        if models or scheduler.fleet.without_models():
             return OwnAnswer(200, _JSON, b'{"status": "ok"}')
         return own_answer(Dialect.OPENAI, 503, "no_node", _NOTHING_READY)
 
@@ -167,26 +153,34 @@ class FrontDoor:
             content_type=head.first(b"content-type"),
             content_encoding=head.first(b"content-encoding"),
         )
+        if head.protocol:
+            # A tunnel holds a slot for as long as it lasts, whatever its path costs else.
+            seen = replace(seen, light=False)
         if seen.model is None and not seen.light:
-            if seen.path.startswith(_FORWARDED_PREFIXES):
-                raise model_missing(self._names())
-            seen = replace(seen, model=self._only_model())
-        await Forward(exchange, seen, wishes, body).run(
+            if (
+                seen.path.startswith(_MODEL_NAMED_UNDER)
+                or seen.path in _NONE_NAMED
+                or head.protocol
+            ):
+                seen = replace(seen, model=self._only_model())
+            else:  # whatever it is, it is not known to cost a generation
+                seen = replace(seen, light=True)
+        aimed = aim(self._dispatcher.scheduler, self._stickiness, seen, head.method, wishes.node)
+        await Forward(exchange, aimed, wishes, body, self._stickiness).run(
             self._dispatcher, self._links, self._silences
         )
 
     def _only_model(self) -> ModelName:
-        """What a request that names no model means at one of llama.cpp's own paths: its clients
-        name none, because it holds but one.
+        """What a generation that names no model means: the only one, where its engines' clients
+        need name none. While nobody has answered yet it waits to see what that is.
 
         Raises:
-            RequestFault: there are several, or none yet.
+            RequestFault: there are several, or an engine that wants a name.
         """
-        scheduler = self._dispatcher.scheduler
-        models = {replica.id.model for replica in scheduler.fleet.everyone()}
-        if len(models) != 1:
+        fleet = self._dispatcher.scheduler.fleet
+        if fleet.meant(NO_NAME) == NO_NAME and fleet.names():
             raise model_missing(self._names())
-        return models.pop()
+        return NO_NAME
 
     async def _about_pair(self, exchange: Exchange) -> None:
         """Relay to the aiohttp app on its private socket, like to any upstream."""

@@ -95,6 +95,7 @@ class Proxy:
             Silences(settings.streams),
             admin_pool,
             body_limit_bytes=settings.proxy.body_limit_bytes,
+            kept_ids_limit=settings.proxy.kept_ids_limit,
             started_at=time.time(),
         )
         gate = Gate(door.serve, origins=settings.proxy.cors_origins, names=settings.proxy.names)

@@ -18,6 +18,9 @@ from tests.support.house import FAST, chat, house
 NO_GRACE = Settings(queue=QueueSettings(start_grace_s=0.0))
 """What is unknown is refused at once, also by a proxy that has only just started."""
 
+NAMED = replace(FAST, persona="ollama")
+"""Of a kind that wants the model's name."""
+
 
 async def test_lists_are_merged_over_the_house_with_aliases() -> None:
     other = replace(FAST, models=(EchoModel("other", ("alias",)), EchoModel("echo")))
@@ -76,7 +79,7 @@ BAD: list[Case] = [
     ("/v1/chat/completions", b'{"messages": []}', 400, "model_required", "echo, other"),
     ("/v1/chat/completions", b'{"model": 7}', 400, "invalid_model", "model"),
     ("/v1/chat/completions", b'{"model": "gpt-9"}', 404, "model_not_found", "echo"),
-    ("/nowhere", b'{"model": "echo"}', 404, "no_such_path", "/v1"),
+    ("/.well-known/x", b'{"model": "echo"}', 404, "no_such_path", "/v1"),
 ]
 
 
@@ -96,18 +99,21 @@ async def test_bad_input_gets_a_clear_error_and_nothing_is_lost(
         built.assert_books_are_clean()
 
 
-async def test_at_llama_cpps_own_paths_no_model_means_the_only_one() -> None:
+@pytest.mark.parametrize("named", [{}, {"model": ""}, {"model": "gpt-9"}])
+@pytest.mark.parametrize("path", ["/chat/completions", "/v1/chat/completions"])
+async def test_where_engines_take_any_name_the_only_model_is_meant(
+    path: str, named: dict[str, str]
+) -> None:
     only = replace(FAST, models=(EchoModel("only", ("alias",)),))
     async with house(only, only) as built:
-        body = {"messages": [{"role": "user", "content": "say something"}]}
-        async with built.client.post("/chat/completions", json=body) as answer:
+        body = {**named, "messages": [{"role": "user", "content": "say something"}]}
+        async with built.client.post(path, json=body) as answer:
             assert answer.status == 200
-            assert (await answer.json())["model"] == "only"
+            assert "takes any name" in answer.headers["x-pair-reason"]
+        (call,) = [call for one in built.engines for call in one.journal.entries]
+        assert (call.path, call.model) == (path, named.get("model") or "only")
         (job,) = built.proxy.scheduler.desk.jobs.jobs()
         assert [call.model for call in job.calls.values()] == ["only"]
-        async with built.client.post("/v1/chat/completions", json=body) as answer:
-            assert answer.status == 400
-            assert "only" in (await answer.json())["error"]["message"]
 
 
 async def test_paths_that_engines_serve_at_the_root_are_theirs() -> None:
@@ -137,7 +143,7 @@ async def test_health_is_about_models_and_healthz_about_this_process() -> None:
 
 
 async def test_an_unknown_model_is_refused_in_every_dialect() -> None:
-    async with house(FAST, settings=NO_GRACE) as built:
+    async with house(NAMED, settings=NO_GRACE) as built:
 
         async def refused(path: str) -> Any:
             async with built.client.post(path, json={"model": "gpt-9", "messages": []}) as answer:
@@ -165,7 +171,7 @@ async def test_a_request_that_came_through_a_node_is_a_loop(path: str) -> None:
 
 async def test_a_path_that_does_not_exist_is_not_repeated_at_length() -> None:
     async with house() as built:
-        async with built.client.get("/" + "x" * 8000) as answer:
+        async with built.client.get("/.well-known/" + "x" * 8000) as answer:
             assert answer.status == 404
             assert len(await answer.read()) < 1000
         async with built.client.get("/pair/v1/" + "x" * 8000) as answer:
@@ -176,7 +182,7 @@ async def test_a_path_that_does_not_exist_is_not_repeated_at_length() -> None:
 
 
 async def test_a_refusal_carries_the_clients_own_request_id() -> None:
-    async with house(FAST, settings=NO_GRACE) as built:
+    async with house(NAMED, settings=NO_GRACE) as built:
         reply = await built.send(chat("gpt-9"), x_request_id="mine")
         assert (reply.status, reply.headers["x-request-id"]) == (404, "mine")
         reply = await built.send({"model": 7}, x_request_id="mine")

@@ -18,6 +18,7 @@ ALIAS = ListedModel(ModelName("gpt-4o"), ModelName("qwen"), nodes=1, context_tok
 
 OPENAI_KEYS = ["id", "object", "created", "owned_by"]
 ANTHROPIC_KEYS = ["type", "display_name", "created_at"]
+WINDOW_KEYS = ["context_length", "max_model_len", "meta"]
 
 
 def openai_shown(*models: ListedModel) -> Any:
@@ -32,7 +33,7 @@ def test_an_entry_is_openais_and_anthropics_at_once() -> None:
     shown = openai_shown(QWEN)
     assert list(shown) == ["object", "data", "has_more", "first_id", "last_id"]
     (entry,) = shown["data"]
-    assert list(entry) == [*OPENAI_KEYS, *ANTHROPIC_KEYS, "nodes", "context_length"]
+    assert list(entry) == [*OPENAI_KEYS, *ANTHROPIC_KEYS, "nodes", *WINDOW_KEYS]
     assert (entry["id"], entry["object"], entry["owned_by"]) == ("qwen", "model", "pair")
     assert (entry["type"], entry["display_name"]) == ("model", "qwen")
     assert (entry["nodes"], entry["context_length"]) == (2, 8192)

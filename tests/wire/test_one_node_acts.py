@@ -1,0 +1,45 @@
+"""Which requests change one machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from pair.wire.one_node_acts import one_node_act
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "holds"),
+    [
+        (b"POST", "/api/pull", False),
+        (b"POST", "/api/create", False),
+        (b"POST", "/api/blobs/sha256:00", False),
+        (b"POST", "/api/push", True),
+        (b"POST", "/api/copy", True),
+        (b"DELETE", "/api/delete", True),
+        (b"DELETE", "/v1/models/a/b", True),
+        (b"POST", "/slots/3", True),
+        (b"POST", "/v1/load_lora_adapter", False),
+        (b"POST", "/v1/unload_lora_adapter", True),
+    ],
+)
+def test_an_act_and_whether_its_model_must_be_there(method: bytes, path: str, holds: bool) -> None:
+    act = one_node_act(method, path)
+    assert act is not None
+    assert act.holds is holds
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        (b"GET", "/api/pull"),
+        (b"GET", "/slots/3"),
+        (b"GET", "/props"),
+        (b"GET", "/v1/models/a"),
+        (b"POST", "/api/show"),
+        (b"POST", "/api/chat"),
+        (b"DELETE", "/v1/files/file-1"),
+        (b"POST", "/v1/chat/completions"),
+    ],
+)
+def test_all_else_any_node_may_answer(method: bytes, path: str) -> None:
+    assert one_node_act(method, path) is None
