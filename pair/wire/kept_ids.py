@@ -45,8 +45,11 @@ _MAKERS = frozenset(
 )
 """Asked with POST, answered with a new id."""
 
-_ID = re.compile(rb'"(?:id|response_id)"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{1,128})"')
+_ID = re.compile(rb'"(?:id|response_id)"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{1,%d})"' % ID_LIMIT_CHARS)
 """Not within a text: there the quotes are escaped. Nor `previous_response_id`."""
+
+_OVERLAP_BYTES = 2 * ID_LIMIT_CHARS
+"""Looked at once more with the next piece, since a match may lie in both; longer than any."""
 
 
 def id_in_path(path: str) -> str | None:
@@ -84,15 +87,19 @@ class IdFinder:
         self.over = False
         self.found: str | None = None
         self._known = known
-        self._seen = b""
+        self._left_bytes = LOOK_LIMIT_BYTES
+        self._tail = b""
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the body."""
-        self._seen += piece[: LOOK_LIMIT_BYTES - len(self._seen)]
-        for match in _ID.finditer(self._seen):
+        piece = piece[: self._left_bytes]
+        self._left_bytes -= len(piece)
+        seen = self._tail + piece
+        for match in _ID.finditer(seen):
             name = match[1].decode()
             if name not in self._known:
                 self.found = name
                 self.over = True
                 return
-        self.over = len(self._seen) >= LOOK_LIMIT_BYTES
+        self._tail = seen[-_OVERLAP_BYTES:]
+        self.over = not self._left_bytes

@@ -93,6 +93,15 @@ def test_the_id_is_found_however_the_answer_is_cut(body: bytes) -> None:
         assert (finder.found, finder.over) == ("resp_1", True)
 
 
+def test_the_id_is_found_behind_many_small_pieces() -> None:
+    finder = IdFinder()
+    for _ in range(100):
+        finder.feed(b'data: {"type":"message.delta","content":"x"}\n\n')
+    for byte in b'data: {"response_id":"resp_1"':
+        finder.feed(bytes((byte,)))
+    assert (finder.found, finder.over) == ("resp_1", True)
+
+
 def test_an_id_that_the_request_named_is_not_the_new_one() -> None:
     finder = IdFinder(("conv_1",))
     finder.feed(b'{"conversation":{"id":"conv_1"},"id":"resp_1"}')
