@@ -56,10 +56,6 @@ class KnownEngine:
         age_s = asyncio.get_running_loop().time() - self._recognised_at
         return age_s >= (NAMELESS_S if self.engine.sure else UNSURE_S)
 
-    def count_now(self) -> None:
-        """As `Engine.count_now`."""
-        self.engine.count_now()
-
     async def report(
         self, session: aiohttp.ClientSession, limit_s: float | None = None
     ) -> EngineReport:

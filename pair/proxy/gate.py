@@ -39,11 +39,14 @@ _HOUSE_ENDS = (".localhost", ".local", ".internal", ".home.arpa")
 _REMEMBERED = 256
 """Values of `Host` and `Origin` whose verdict is kept; a house has a handful."""
 
+SHOWN_BYTES = 200
+"""Of a `Host` or `Origin` that is refused, repeated in the error."""
+
 PREFLIGHT_S = 600
 """How long a browser may remember a preflight's answer; Chrome takes no more than two hours."""
 
 _METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
-_SHOWN = b", ".join((b"*", NODE, ATTEMPTS, QUEUE_MS, REASON, JOB, REQUEST_ID))
+_EXPOSED = b", ".join((b"*", NODE, ATTEMPTS, QUEUE_MS, REASON, JOB, REQUEST_ID))
 """All headers of an answer; ours by name as well, since `*` is a mere name for calls with
 cookies."""
 _OF_CORS = frozenset(
@@ -136,7 +139,7 @@ class Gate:
 def _allowing(origin: bytes) -> tuple[Header, ...]:
     return (
         (b"Access-Control-Allow-Origin", origin),
-        (b"Access-Control-Expose-Headers", _SHOWN),
+        (b"Access-Control-Expose-Headers", _EXPOSED),
         (b"Vary", b"Origin"),
     )
 
@@ -185,4 +188,4 @@ def _is_loopback(name: str) -> bool:
 
 
 def _shown(value: bytes) -> str:
-    return repr(value[:200].decode("latin-1"))
+    return repr(value[:SHOWN_BYTES].decode("latin-1"))
