@@ -64,9 +64,9 @@ class ProxySettings:
         ("loopback", "apps"),
         "",
         "Web pages that may use the proxy, as origins such as `https://chat.example.org`. "
-        "`loopback` are those that this machine serves, `apps` desktop programs (`app://`, `file://`, "
-        "`tauri://`, `vscode-webview://`), `*` all: then any page that you open can use your "
-        "machines.",
+        "`loopback` are those that this machine serves, `apps` desktop programs (`app://`, "
+        "`file://`, `tauri://`, `vscode-webview://`), `*` all: then any page that you open can use "
+        "your machines.",
         form="origin",
     )
     names: tuple[str, ...] = knob(
@@ -305,11 +305,16 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class FixedNode:
-    """One `[[nodes]]` entry or `--node`: an engine or node that the user names."""
+    """One `[[nodes]]` entry or `--node`: an engine or node that the user names; `key_env` or
+    `key_file` is the variable or the file that holds its API key. Never the key itself: settings
+    are shown, and a command line is seen by everybody.
+    """
 
     url: str
     slots: int = 0
     name: str = ""
+    key_env: str = ""
+    key_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

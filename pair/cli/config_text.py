@@ -141,6 +141,10 @@ def _table(node: FixedNode) -> dict[str, Any]:
         table["slots"] = node.slots
     if node.name:
         table["name"] = node.name
+    if node.key_env:
+        table["key_env"] = node.key_env
+    if node.key_file:
+        table["key_file"] = node.key_file
     return table
 
 

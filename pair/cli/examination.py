@@ -7,6 +7,7 @@ is changed, and every question has its limit.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,9 +22,10 @@ from pair.discovery.browser import Browser, Reach
 from pair.discovery.interfaces import read_surroundings
 from pair.engines.finder import EngineFinder, PairItself, recognise
 from pair.engines.pair_node import report_of
-from pair.engines.question import question_session
-from pair.errors import NodeFault, PairError, UnreachableNode
-from pair.settings import Settings
+from pair.engines.question import NO_HEADERS, question_session
+from pair.errors import NodeFault, PairError, SettingsError, UnreachableNode
+from pair.proxy.service import credentials
+from pair.settings import FixedNode, Settings
 from pair.terminal.figures import several
 from pair.terminal.panels import ready_words
 
@@ -52,7 +54,7 @@ async def examine(settings: Settings, reach: Reach, listen_s: float = LISTEN_S) 
         findings.append(await own_node(session, settings))
         findings += await engines(session, EngineFinder())
         for node in settings.nodes:
-            findings.append(await named(session, node.url))
+            findings.append(await with_key(session, node))
         if settings.proxy.discovery:
             findings += await announced(session, reach, listen_s)
         else:
@@ -112,12 +114,23 @@ async def engines(session: aiohttp.ClientSession, finder: EngineFinder) -> list[
     return findings
 
 
-async def named(session: aiohttp.ClientSession, url: str) -> Finding:
+async def with_key(session: aiohttp.ClientSession, node: FixedNode) -> Finding:
+    """The same as `named`, asked with the key that the user has named, too."""
+    try:
+        keys = credentials([node])
+    except SettingsError as fault:
+        return Finding(f"named node {node.url}", "wrong", str(fault))
+    return await named(session, node.url, keys.get(node.url, NO_HEADERS))
+
+
+async def named(
+    session: aiohttp.ClientSession, url: str, headers: Mapping[str, str] = NO_HEADERS
+) -> Finding:
     """Whether a node or an engine answers at a URL that the user named."""
     subject = f"named node {url}"
     try:
         async with asyncio.timeout(2 * ANSWER_LIMIT_S):
-            engine = await recognise(session, url)
+            engine = await recognise(session, url, headers=headers)
         return Finding(subject, "fine", f"an engine of the kind {engine.kind}")
     except PairItself:
         pass
@@ -126,7 +139,8 @@ async def named(session: aiohttp.ClientSession, url: str) -> Finding:
     except NodeFault as fault:
         return Finding(subject, "wrong", str(fault))
     try:
-        return Finding(subject, "fine", models_of(await report_of(session, url, ANSWER_LIMIT_S)))
+        report = await report_of(session, url, ANSWER_LIMIT_S, headers=headers)
+        return Finding(subject, "fine", models_of(report))
     except NodeFault as fault:
         return Finding(subject, "wrong", str(fault))
 

@@ -210,19 +210,26 @@ def _origin(text: str) -> str:
     )
 
 
+_KEY_WORDS: Final = ("key", "api_key", "token")
+_NODE_FORM: Final = "URL,slots=N,name=NAME,key_env=VARIABLE,key_file=PATH"
+
+
 def _fixed_node_table(text: str) -> dict[str, Any]:
     url, *options = text.split(",")
     table: dict[str, Any] = {"url": url}
     for option in options:
         key, equals, value = option.partition("=")
         if not equals:
-            raise SettingsError(f"has {option!r} after a URL; right is URL,slots=N,name=NAME")
+            # Not quoted: it may be a key.
+            raise SettingsError(
+                f"has something after a URL that is no name=value; right is {_NODE_FORM}"
+            )
         table[key] = int(value) if key == "slots" and value.isdecimal() else value
     return table
 
 
 def _fixed_node(value: Any) -> FixedNode:
-    """From a TOML table, or from `URL[,slots=N][,name=NAME]` as on the command line."""
+    """From a TOML table, or from text as on the command line (`_NODE_FORM`)."""
     if isinstance(value, FixedNode):
         return value
     table = _fixed_node_table(value) if isinstance(value, str) else value
@@ -230,6 +237,11 @@ def _fixed_node(value: Any) -> FixedNode:
         raise SettingsError(f"has {value!r}; right is a table with url, slots and name")
     known = [each.name for each in fields(FixedNode)]
     for key in table:
+        if key in _KEY_WORDS:
+            raise SettingsError(
+                f"has an entry with {key}; a key is never written here, where others see it: put it"
+                " in a variable (key_env=NAME) or in a file (key_file=PATH)"
+            )
         if key not in known:
             raise SettingsError(f"has an entry with {unknown(key, 'setting', key, known)}")
     url, slots, name = table.get("url"), table.get("slots", 0), table.get("name", "")
@@ -239,7 +251,12 @@ def _fixed_node(value: Any) -> FixedNode:
         raise SettingsError(f"has slots {slots!r}; right is a whole number, 0 to ask the engine")
     if not isinstance(name, str):
         raise SettingsError(f"has the name {name!r}; right is text")
+    key_env, key_file = table.get("key_env", ""), table.get("key_file", "")
+    if not isinstance(key_env, str) or not isinstance(key_file, str):
+        raise SettingsError("has a key_env or key_file that is no text")
+    if key_env and key_file:
+        raise SettingsError(f"has both key_env and key_file for {url}; one is enough")
     try:
-        return FixedNode(url=base_url(url), slots=slots, name=name)
+        return FixedNode(base_url(url), slots, name, key_env, key_file)
     except SettingsError as fault:
         raise SettingsError(f"is wrong: {fault}") from None

@@ -47,9 +47,10 @@ FixedNodeOption = Annotated[
     Texts,
     typer.Option(
         "--node",
-        metavar="URL[,slots=N][,name=NAME]",
+        metavar="URL[,slots=N][,name=NAME][,key_env=VARIABLE][,key_file=PATH]",
         help="A node or any OpenAI-compatible engine to use besides those found; may be given"
-        " several times. Replaces the [[nodes]] of the settings file.",
+        " several times. Replaces the [[nodes]] of the settings file. An API key is read from a"
+        " variable or a file, never from here.",
     ),
 ]
 DiscoveryOption = Annotated[

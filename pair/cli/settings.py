@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -118,9 +119,9 @@ def _words(value: Any) -> str:
         case tuple():
             return " ".join(_words(each) for each in value) or "(none)"
         case FixedNode():
-            slots = f",slots={value.slots}" if value.slots else ""
-            name = f",name={value.name}" if value.name else ""
-            return f"{value.url}{slots}{name}"
+            options = asdict(value)
+            url = options.pop("url")
+            return ",".join([url, *(f"{key}={said}" for key, said in options.items() if said)])
         case float():
             return f"{value:g}"
         case _:

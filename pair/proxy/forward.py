@@ -160,12 +160,17 @@ class Forward:
         replica = dispatch.replica
         model = None if self._peek.model is None else replica.model
         head = self._exchange.head
+        drop = _ENDS_HERE if head.first(b"origin") is not None else frozenset()
+        add = choice_headers(replica.engine, model) if tell else ()
+        if link.credential is not None:
+            replaced, key = link.credential.headers_for(head)
+            drop, add = drop | replaced, (*add, *key)
         return request_bytes(
             head,
             authority=link.pool.authority,
             body_length=sum(map(len, self._body)),
-            drop=_ENDS_HERE if head.first(b"origin") is not None else (),
-            add=choice_headers(replica.engine, model) if tell else (),
+            drop=drop,
+            add=add,
             target=link.path + plain_target(head.target),
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pair.core.membership import Node
 from pair.core.names import NodeId
 from pair.relay.addresses import parse_base_url
+from pair.relay.credentials import Credential
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
 
@@ -18,7 +19,10 @@ from pair.relay.upstream_pool import UpstreamPool
 class Link:
     """One address of a node: a base URL taken apart, with its pool."""
 
-    def __init__(self, url: str, limits: UpstreamLimits) -> None:
+    def __init__(
+        self, url: str, limits: UpstreamLimits, credential: Credential | None = None
+    ) -> None:
+        self.credential = credential
         address, self.path = parse_base_url(url)
         self.url = url.rstrip("/")
         """What stands before every target there, usually empty."""
@@ -30,9 +34,16 @@ class Links:
 
     Args:
         nodes: the scheduler's own table, for reading.
+        credentials: by URL; a key goes to the address that the user named it for and no other.
     """
 
-    def __init__(self, limits: UpstreamLimits, nodes: Mapping[NodeId, Node]) -> None:
+    def __init__(
+        self,
+        limits: UpstreamLimits,
+        nodes: Mapping[NodeId, Node],
+        credentials: Mapping[str, Credential],
+    ) -> None:
+        self._credentials = credentials
         self._limits = limits
         self._nodes = nodes
         self._links: dict[str, Link] = {}
@@ -54,7 +65,9 @@ class Links:
         link = self._links.get(urls[0])
         if link is None:
             self._tidy()
-            link = self._links[urls[0]] = Link(urls[0], self._limits)
+            link = self._links[urls[0]] = Link(
+                urls[0], self._limits, self._credentials.get(urls[0])
+            )
         return link
 
     def worked(self, node_id: NodeId, url: str) -> None:

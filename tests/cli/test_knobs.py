@@ -29,6 +29,11 @@ from pair.settings import FixedNode
         ("nodes", "http://a:1/v1,slots=2,name=x b", (
             FixedNode("http://a:1", 2, "x"), FixedNode("http://b:7248"),
         )),
+        ("nodes", "http://a:1,key_env=A_KEY", (FixedNode("http://a:1", key_env="A_KEY"),)),
+        ("nodes", [{"url": "http://a:1", "key_file": "~/k"}], (
+            FixedNode("http://a:1", key_file="~/k"),
+        )),
+        ("proxy.cors_origins", "apps https://a.example", ("apps", "https://a.example")),
         ("nodes", [{"url": "http://a:1", "slots": 3}], (FixedNode("http://a:1", 3),)),
         ("nodes", [FixedNode("http://a:1")], (FixedNode("http://a:1"),)),
     ],
@@ -68,6 +73,10 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("nodes", [{"url": "http://a", "name": 7}], "has the name 7; right is text"),
         ("nodes", [{"url": "http://a", "slots": True}], "right is a whole number"),
         ("nodes", "https://a:1", "nodes is wrong: the node 'https://a:1' asks for https"),
+        ("nodes", "http://a:1,key=sk-1", "has an entry with key; a key is never written here"),
+        ("nodes", "http://a:1,key_env=A,key_file=b", "has both key_env and key_file"),
+        ("nodes", [{"url": "http://a", "key_env": 7}], "that is no text"),
+        ("proxy.cors_origins", "https://a.example/", "right is loopback, apps, * or an origin"),
         ("nodes", [3], "right is a table with url, slots and name"),
     ],
 )
@@ -86,3 +95,12 @@ def test_a_key_that_does_not_exist_is_told_with_the_nearest() -> None:
 def test_a_variable_is_the_key_in_capitals() -> None:
     assert knob_named("node.context_tokens").variable == "PAIR_NODE_CONTEXT_TOKENS"
     assert knob_named("nodes").variable == "PAIR_NODES"
+
+
+@pytest.mark.parametrize(
+    "written", ["http://a:1,key=sk-1", "http://a:1,sk-1", "http://a,token=sk-1"]
+)
+def test_no_error_quotes_what_may_be_a_key(written: str) -> None:
+    with pytest.raises(SettingsError) as told:
+        checked(knob_named("nodes"), written)
+    assert "sk-1" not in str(told.value)

@@ -35,6 +35,8 @@ def test_what_is_set_survives_and_what_is_unset_is_the_default_again(
         "url": "http://192.168.1.20:11434",
         "slots": 2,
         "name": "attic",
+        "key_env": "",
+        "key_file": "",
     }
     assert pair("settings", "unset", "nodes").code == 0
     assert "nodes" not in (home / "config.toml").read_text()

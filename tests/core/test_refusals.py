@@ -65,7 +65,7 @@ def test_nobody_there_says_who_is_concerned() -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (ReplicaState.NEEDS_KEY, "its engine wants an API key, which pair cannot give yet"),
+        (ReplicaState.NEEDS_KEY, "its engine wants an API key; name one with key_env or key_file"),
         (ReplicaState.LOADING, "its engine is still loading the model"),
         (ReplicaState.DOWN, "its engine does not answer"),
     ],

@@ -28,7 +28,7 @@ class Table:
     def __init__(self, nodes_limit: int = 1024) -> None:
         settings = Settings(probing=ProbingSettings(nodes_limit=nodes_limit))
         self.scheduler = Scheduler(settings.limits(), QueueDepth(), 0.0)
-        self.links = Links(LIMITS, self.scheduler.membership.nodes)
+        self.links = Links(LIMITS, self.scheduler.membership.nodes, {})
         self.now = 0.0
 
     def sight(self, node: str, *urls: str) -> None:
