@@ -138,6 +138,14 @@ class ProbingSettings:
         "The same for a node that works for us; only probes without a connection count there.",
         least=1,
     )
+    silence_limit_s: float = knob(
+        15.0,
+        "s",
+        "A node with `pair` that works for us, connects, and lets probes wait for this long in a "
+        "row is lost: frozen, not slow. Its report comes from memory, and each further probe waits "
+        "longer, so one that needs seconds for it has answered by then.",
+        least=0.05,
+    )
     lost_interval_s: float = knob(
         5.0, "s", "Between two probes of a lost node, which may come back at any time.", least=0.05
     )
@@ -343,6 +351,7 @@ class Settings:
             probe_limit_s=self.probing.limit_s,
             misses_until_lost=self.probing.misses_until_lost,
             misses_until_lost_in_use=self.probing.misses_until_lost_in_use,
+            silence_limit_s=self.probing.silence_limit_s,
             lost_interval_s=self.probing.lost_interval_s,
             forget_s=self.probing.forget_s,
             nodes_limit=self.probing.nodes_limit,

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pair.core import refusals
 from pair.core.alarms import Alarms
 from pair.core.decisions import HOPELESS, Abort, Decision, Dispatch, RefusalKind, Refuse
-from pair.core.eligibility import allowed, has_fresh, ready_for_light
+from pair.core.eligibility import allowed, has_fresh, ready_for_light, surest
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.fleet import Fleet
 from pair.core.hope import Hope, InVain
@@ -128,7 +128,7 @@ class Desk:
             granted_at = ticket.lease.granted_at
             set_aside(replica, node, event.failure, self._limits, now, granted_at=granted_at)
         self._settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
-        if event.failure.kind is FailureKind.BUSY:
+        if event.failure.kind in (FailureKind.BUSY, FailureKind.RATE_LIMITED):
             discount_refused(replica)
         self._try_again(ticket, replica.id.node, event.failure, now)
         return node
@@ -284,7 +284,7 @@ class Desk:
         for ticket in line.heads():
             candidates = allowed(ticket, free, self._fleet)
             if candidates:
-                return line, ticket, candidates
+                return line, ticket, surest(candidates, self._fleet)
         return None
 
     def _lease(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:

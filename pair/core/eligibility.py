@@ -25,6 +25,13 @@ def allowed(ticket: Ticket, replicas: Collection[Replica], fleet: Fleet) -> Coll
     return pinned if not fresh and not has_fresh(ticket, fleet) else fresh
 
 
+def surest(replicas: Collection[Replica], fleet: Fleet) -> Collection[Replica]:
+    """Those whose node answers its probes, if there are any. A bare engine that works for us may
+    be silent, and is then the last choice: what is silent may be frozen as well as busy.
+    """
+    return [replica for replica in replicas if not fleet.in_doubt(replica)] or replicas
+
+
 def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
     """Whether a node that has not failed this ticket is up, or may be up again in a moment. One
     that still loads does not count: it may take minutes, and those who have failed may be well by

@@ -101,6 +101,11 @@ class Fleet:
         node = self._nodes.get(replica.id.node)
         return node is not None and node.phase is Phase.READY and replica.answers
 
+    def in_doubt(self, replica: Replica) -> bool:
+        """Whether its node has let the latest probe pass."""
+        node = self._nodes.get(replica.id.node)
+        return node is None or node.misses > 0
+
     def without_models(self) -> list[Replica]:
         """A stand-in for each engine that answers and says that it holds no model, such as a
         llama.cpp started for its tools only. Light requests may go there; nothing is counted.

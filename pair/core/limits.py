@@ -22,6 +22,7 @@ class Limits:
     probe_limit_s: float
     misses_until_lost: int
     misses_until_lost_in_use: int
+    silence_limit_s: float
     lost_interval_s: float
     forget_s: float
     nodes_limit: int

@@ -43,8 +43,11 @@ class Node:
         reason: why it is in its phase, in words.
         found_addresses: of its latest record.
         fixed_addresses: those that the user named; none for a node that was only found.
-        misses: probes missed in a row; `unreachable` counts those of them that got no connection.
-        probe_sent_at: when the probe under way was asked for, None without one.
+        misses: probes missed in a row; `unreachable` counts the latest of them that got no
+            connection, `silent_s` is how long they waited altogether. Not the time since the last
+            answer, in which this machine may have slept.
+        probe_sent_at: when the probe under way was asked for, None without one; it waits for
+            `probe_limit_s`.
         prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that
             computes may be silent.
         drain_asked: the user wants it drained, whatever it reports.
@@ -60,8 +63,10 @@ class Node:
     fixed_addresses: tuple[str, ...] = ()
     misses: int = 0
     unreachable: int = 0
+    silent_s: float = 0.0
     withdrawn: bool = False
     probe_sent_at: float | None = None
+    probe_limit_s: float = 0.0
     answered_at: float | None = None
     version: str = ""
     prompt: bool = True
@@ -92,6 +97,11 @@ class Node:
             ),
             default=None,
         )
+
+    def heard(self) -> None:
+        """It answered, with a report or with bytes of a call."""
+        self.misses = self.unreachable = 0
+        self.silent_s = 0.0
 
     def enter(self, phase: Phase, reason: str, now: float) -> None:
         """Change phase; the time in a phase starts anew only when it really changes."""
@@ -145,7 +155,7 @@ class Membership:
         """Take a report; returns the replicas that came, went, or changed their names or slots."""
         # One that was not asked for may be of any time before.
         asked_at = -math.inf if node.probe_sent_at is None else node.probe_sent_at
-        node.misses = node.unreachable = 0
+        node.heard()
         node.probe_sent_at = None
         node.answered_at = now
         # It lives, so its record's goodbye was a hiccup, or it is not quite gone yet: from here on
@@ -185,21 +195,24 @@ class Membership:
     def miss(self, node: Node, event: ProbeMissed, now: float, *, in_use: bool) -> None:
         """Count a missed probe and move the node on to suspect or lost.
 
-        A node that works for us is never dropped for slow probes alone: engines block their status
-        paths while they compute. There only probes that got no connection at all count, and more of
-        them are needed.
+        An engine that works for us is never dropped for slow probes alone: engines block their
+        status paths while they compute. There only probes that got no connection at all count, and
+        more of them are needed; as long as it is silent it is only in doubt, the last choice. A
+        node with `pair` never blocks, so one that is silent for long is frozen.
         """
         sent_at = now if node.probe_sent_at is None else node.probe_sent_at
         node.probe_sent_at = None
         if event.last_byte_at is not None and event.last_byte_at >= sent_at:
-            node.misses = node.unreachable = 0
+            node.heard()
             return
         node.misses += 1
         node.unreachable = 0 if event.connected else node.unreachable + 1
+        node.silent_s += now - sent_at
         for replica in node.replicas.values():
             forget_report(replica)
         if in_use:
-            lost = node.unreachable >= self._limits.misses_until_lost_in_use
+            frozen = node.prompt and node.silent_s >= self._limits.silence_limit_s
+            lost = frozen or node.unreachable >= self._limits.misses_until_lost_in_use
             suspect = node.prompt or not event.connected
         else:
             lost = node.misses >= self._limits.misses_until_lost or node.withdrawn
@@ -208,6 +221,17 @@ class Membership:
             node.enter(Phase.LOST, _missed_words(node, event), now)
         elif suspect and node.phase is not Phase.LOST:
             node.enter(Phase.SUSPECT, _missed_words(node, event), now)
+        elif node.phase is Phase.READY:
+            node.enter(Phase.READY, f"works for us, {_missed_words(node, event)}", now)
+
+    def ask(self, node: Node, now: float, *, in_use: bool) -> None:
+        """A probe is sent. One after another waits longer on a node that works for us and is
+        silent: a machine under heavy load needs seconds where it needs milliseconds otherwise, and
+        with the same limit each time it could never show that it lives.
+        """
+        node.probe_sent_at = now
+        patience = node.misses if in_use and node.prompt and not node.unreachable else 0
+        node.probe_limit_s = self._limits.probe_limit_s * (1 + patience)
 
     def probe_interval_s(self, node: Node, now: float) -> float:
         """How long until the next probe; a suspect is asked sooner, to know one way or the other,

@@ -54,7 +54,8 @@ RULES: dict[FailureKind, Rule] = {
     # try is free.
     FailureKind.BUSY: Rule(again=True, counts=False, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.LOADING: Rule(again=True, counts=False, avoid=False, hurts=Hurts.REPLICA),
-    FailureKind.RATE_LIMITED: Rule(again=True, counts=True, avoid=False, hurts=Hurts.REPLICA),
+    # It, too, has started nothing; it says when to come back.
+    FailureKind.RATE_LIMITED: Rule(again=True, counts=False, avoid=False, hurts=Hurts.REPLICA),
     FailureKind.BAD_GATEWAY: _ELSEWHERE,
     FailureKind.NO_SUCH_MODEL: _ELSEWHERE,
     # An honest answer, which costs nothing: everybody is asked, each once.

@@ -85,7 +85,7 @@ class Watch:
         node = self._membership.nodes.get(event.node)
         if node is None:
             return
-        if node.probe_sent_at is not None and self._late_since(node.probe_sent_at, now):
+        if self._was_late(node, now):
             # We ourselves slept while this probe was under way, so its silence says nothing.
             node.probe_sent_at = None
             self._probe(node, now)
@@ -134,12 +134,16 @@ class Watch:
         """This machine slept or stalled: probes that are under way prove nothing."""
         self._woke_late_at = now
 
-    def _late_since(self, sent_at: float, now: float) -> bool:
-        """Whether this machine was late for anything since then: for an alarm, or for the end of
-        the probe itself (while every node is being asked, no alarm is set).
+    def _was_late(self, node: Node, now: float) -> bool:
+        """Whether this machine was late for anything since the probe under way was sent: for an
+        alarm, or for the end of the probe itself (while every node is being asked, no alarm is
+        set).
         """
+        sent_at = node.probe_sent_at
+        if sent_at is None:
+            return False
         woke_late = self._woke_late_at is not None and sent_at < self._woke_late_at
-        return woke_late or now - sent_at > self._limits.probe_limit_s + LATE_S
+        return woke_late or now - sent_at > node.probe_limit_s + LATE_S
 
     def probe_due(self, node_id: NodeId, now: float) -> None:
         """Ask, or forget a node that has been lost for long enough."""
@@ -164,10 +168,11 @@ class Watch:
 
     def _probe(self, node: Node, now: float) -> None:
         if node.probe_sent_at is None:
-            node.probe_sent_at = now
+            in_use = self._desk.ledger.node_in_use(node.id)
+            self._membership.ask(node, now, in_use=in_use)
             self._alarms.cancel(("probe", node.id))
             # After a miss, and on a node in doubt, an old connection proves nothing about the link.
             fresh = node.misses > 0 or node.phase is not Phase.READY
             left_at = node.left_at
             closely = left_at is not None and FIRST_LOOK_S <= now - left_at < CLOSE_LOOKS_S
-            self.out.append(Probe(node.id, fresh, self._limits.probe_limit_s, closely))
+            self.out.append(Probe(node.id, fresh, node.probe_limit_s, closely))

@@ -24,12 +24,14 @@ class Machine:
     Attributes:
         slots: calls at a time, each at the full rates.
         prefill_rate_tokens_per_s, decode_rate_tokens_per_s: above 0.
+        version: of the `pair` beside its engine, "" for an engine on its own.
     """
 
     id: NodeId
     slots: int
     prefill_rate_tokens_per_s: float
     decode_rate_tokens_per_s: float
+    version: str = VERSION
 
     def prefill_s(self, call: PlannedCall) -> float:
         """From the slot granted to the first content byte."""
@@ -48,7 +50,7 @@ class Machine:
         replica = ReplicaReport(
             ENGINE, "sim", MODEL, slots=self.slots, running=running, waiting=0, resident=True
         )
-        return NodeReport(self.id, self.id, VERSION, replicas=(replica,))
+        return NodeReport(self.id, self.id, self.version, replicas=(replica,))
 
 
 class Mishap(StrEnum):

@@ -42,8 +42,7 @@ from pair.core.strategies import Strategy, strategy_named
 from tests.core.audit_standing import SeenStanding
 from tests.core.hesitant import Hesitant, any_strategy
 
-FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING)
-SAME_NODE_AGAIN = (FailureKind.BUSY, FailureKind.LOADING, FailureKind.RATE_LIMITED)
+FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING, FailureKind.RATE_LIMITED)
 LATE_S = 1.0
 
 
@@ -74,6 +73,7 @@ class SeenNode:
     open: bool = False
     drained: bool = False
     probed_at: float | None = None
+    probe_limit_s: float = 0.0
 
 
 class Audit:
@@ -227,7 +227,7 @@ class Audit:
         light = ticket.opened.light
         if (kind in FREE_TRIES and not light) or (kind is FailureKind.NOT_THERE and light):
             ticket.counted_attempts -= 1
-        if kind not in SAME_NODE_AGAIN or ticket.opened.light:
+        if kind not in FREE_TRIES or ticket.opened.light:
             ticket.failed_on.add(node)
         self._to_wait(ticket)
 
@@ -267,7 +267,7 @@ class Audit:
         if node is None:
             return
         sent_at, node.probed_at = node.probed_at, None
-        if sent_at is not None and self._late_since(sent_at):
+        if sent_at is not None and self._late_since(sent_at, node.probe_limit_s):
             return
         asked_at = self.now if sent_at is None else sent_at
         if event.last_byte_at is not None and event.last_byte_at >= asked_at:
@@ -281,9 +281,9 @@ class Audit:
         if not slow_engine:
             node.open = False
 
-    def _late_since(self, sent_at: float) -> bool:
+    def _late_since(self, sent_at: float, limit_s: float) -> bool:
         woke_late = self.late_at is not None and sent_at < self.late_at
-        return woke_late or self.now - sent_at > self.limits.probe_limit_s + LATE_S
+        return woke_late or self.now - sent_at > limit_s + LATE_S
 
     # Decisions
 
@@ -298,7 +298,7 @@ class Audit:
             case Probe():
                 node = self.nodes.setdefault(decision.node, SeenNode())
                 assert node.probed_at is None, f"two probes of {decision.node} at once"
-                node.probed_at = self.now
+                node.probed_at, node.probe_limit_s = self.now, decision.limit_s
             case WakeAt():
                 assert self.promised is None or decision.at < self.promised, (
                     f"{decision} does not come before {self.promised}"

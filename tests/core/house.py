@@ -66,6 +66,7 @@ class House:
     Attributes:
         words: what each living node says when asked; who is not in it is dead.
         slow: living nodes that accept a probe and do not answer it.
+        needs_s: how long a living node takes for its answer, if not next to nothing.
         flowing: nodes whose answers' bytes keep coming.
         said: decisions since the last look, without probes and wake-ups.
         probes: every probe so far.
@@ -76,6 +77,7 @@ class House:
         self.now = 0.0
         self.words: dict[NodeId, NodeReport] = {}
         self.slow: set[NodeId] = set()
+        self.needs_s: dict[NodeId, float] = {}
         self.flowing: set[NodeId] = set()
         self.said: list[Decision] = []
         self.probes: list[tuple[float, Probe]] = []
@@ -113,9 +115,11 @@ class House:
     def _ask(self, probe: Probe) -> None:
         if not self.answer_probes:
             return
-        if probe.node in self.words and probe.node not in self.slow:
-            self.later(0.001, lambda: self._answer(probe))
-        elif probe.node in self.slow:
+        needs_s = self.needs_s.get(probe.node, 0.001)
+        slow = probe.node in self.slow or needs_s > probe.limit_s
+        if probe.node in self.words and not slow:
+            self.later(needs_s, lambda: self._answer(probe))
+        elif slow:
             self.later(probe.limit_s, lambda: self._missed(probe, connected=True))
         else:
             self.later(probe.limit_s, lambda: self._missed(probe, connected=False))

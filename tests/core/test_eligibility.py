@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pair.core.eligibility import allowed, has_fresh, pin_holds, ready_for_light
+from pair.core.eligibility import allowed, has_fresh, pin_holds, ready_for_light, surest
 from pair.core.events import Opened
 from pair.core.fleet import Fleet
 from pair.core.names import ModelName, NodeId, Phase, TicketId
@@ -68,6 +68,13 @@ def test_who_is_at_hand(phase: Phase, state: ReplicaState, fresh: bool) -> None:
     houses.add("a", replica(state=state))
     houses.nodes[A].enter(phase, "", 0.0)
     assert has_fresh(ticket(1), houses.fleet) == fresh
+
+
+def test_who_missed_the_latest_probe_is_the_last_choice(house: Houses) -> None:
+    assert names(surest(house.replicas, house.fleet)) == ["a", "b", "c"]
+    house.nodes[A].misses = house.nodes[B].misses = 1
+    assert names(surest(house.replicas, house.fleet)) == ["c"]
+    assert names(surest(house.replicas[:2], house.fleet)) == ["a", "b"], "better than none"
 
 
 def test_a_light_ticket_asks_no_node_twice(house: Houses) -> None:

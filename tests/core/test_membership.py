@@ -109,14 +109,40 @@ def test_an_idle_node_is_suspect_at_once_and_lost_after_three(
     assert (node.phase, node.misses, node.unreachable) == (Phase.READY, 0, 0)
 
 
-def test_slow_probes_alone_never_lose_a_node_that_works_for_us(
+def test_slow_probes_alone_never_lose_an_engine_that_works_for_us(
     table: Membership, node: Node
 ) -> None:
+    table.report(node, report("a", version=""), 0.0)
     phases = []
     for now in range(55):
+        table.ask(node, now - 0.9, in_use=True)
+        assert node.probe_limit_s == LIMITS.probe_limit_s
         table.miss(node, missed(connected=now < 50), float(now), in_use=True)
         phases.append(node.phase)
-    assert phases == [Phase.SUSPECT] * 54 + [Phase.LOST]
+    assert phases == [Phase.READY] * 50 + [Phase.SUSPECT] * 4 + [Phase.LOST]
+
+
+def test_a_node_with_pair_that_works_for_us_is_lost_by_the_time_of_its_silence(
+    table: Membership, node: Node
+) -> None:
+    waited_s = 0.0
+    for patience in range(1, 9):
+        sent_at = 100.0 * patience
+        table.ask(node, sent_at, in_use=True)
+        assert node.probe_limit_s == patience * LIMITS.probe_limit_s
+        table.miss(node, missed(connected=True), sent_at + node.probe_limit_s, in_use=True)
+        waited_s += node.probe_limit_s
+        if node.phase is Phase.LOST:
+            break
+    assert waited_s >= LIMITS.silence_limit_s > waited_s - node.probe_limit_s
+    assert node.misses < LIMITS.misses_until_lost_in_use
+
+
+def test_quick_misses_are_no_silence(table: Membership, node: Node) -> None:
+    for now in range(100):
+        table.ask(node, float(now), in_use=True)
+        table.miss(node, missed(connected=True), now + 0.01, in_use=True)
+    assert node.phase is Phase.SUSPECT
 
 
 def test_a_bare_engine_that_computes_may_be_silent(table: Membership, node: Node) -> None:

@@ -13,7 +13,7 @@ EXPECTED = {
     FailureKind.RESET:         (True,  True,  True,  Hurts.REPLICA, False, False),
     FailureKind.BUSY:          (True,  False, False, Hurts.REPLICA, False, False),
     FailureKind.LOADING:       (True,  False, False, Hurts.REPLICA, False, False),
-    FailureKind.RATE_LIMITED:  (True,  True,  False, Hurts.REPLICA, False, False),
+    FailureKind.RATE_LIMITED:  (True,  False, False, Hurts.REPLICA, False, False),
     FailureKind.BAD_GATEWAY:   (True,  True,  True,  Hurts.REPLICA, False, False),
     FailureKind.NO_SUCH_MODEL: (True,  True,  True,  Hurts.REPLICA, False, False),
     FailureKind.NOT_THERE:     (True,  False, True,  Hurts.NOBODY,  False, False),

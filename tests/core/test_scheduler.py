@@ -139,6 +139,26 @@ def test_a_busy_node_keeps_the_ticket_and_the_try_is_free() -> None:
     story.sees(answered(1)).expects().ends()
 
 
+def test_where_everybody_is_rate_limited_the_ticket_waits_as_long_as_they_say() -> None:
+    story = Story("abc", pause_s=0.2, pause_limit_s=60.0, attempts_limit=3)
+    story.at(1.0).sees(call(1)).expects("1 to a")
+    story.sees(failed(1, FailureKind.RATE_LIMITED, retry_after_s=9.0)).expects("1 to b")
+    story.sees(failed(1, FailureKind.RATE_LIMITED, retry_after_s=0.5)).expects("1 to c")
+    story.sees(failed(1, FailureKind.RATE_LIMITED)).expects()
+    story.sees(call(2)).expects()
+    story.at(1.3).expects("1 to c").sees(failed(1, FailureKind.RATE_LIMITED)).expects()
+    story.at(1.51).expects("1 to b").sees(failed(1, FailureKind.RATE_LIMITED, retry_after_s=9.0))
+    story.at(1.75).expects("1 to c").sees(first_byte(1), answered(1)).expects("2 to c")
+    story.sees(answered(2)).ends()
+
+
+def test_a_light_request_asks_each_rate_limited_node_once() -> None:
+    story = Story("ab").at(1.0).sees(call(1, light=True)).expects("1 to a")
+    story.sees(failed(1, FailureKind.RATE_LIMITED)).expects("1 to b, try 2")
+    story.sees(failed(1, FailureKind.RATE_LIMITED)).expects("1 refused: attempts_spent")
+    story.sees(refused(1)).ends()
+
+
 def test_a_refused_call_does_not_hide_the_foreign_one_that_was_in_its_way() -> None:
     story = Story("a")
     story.at(1.0).sees(call(1)).expects("1 to a")

@@ -163,10 +163,18 @@ def test_a_house_that_is_dead_refuses_in_the_end() -> None:
 
 def test_an_engine_that_is_slow_to_answer_probes_loses_nothing() -> None:
     long_call = PlannedCall(0.0, prompt_tokens=60_000, output_tokens=3_000)
-    world = live(machines(1), [long_call], [Incident(5.0, NodeId("n0"), Mishap.SLOWS)])
+    bare = [replace(machine, version="") for machine in machines(1)]
+    world = live(bare, [long_call], [Incident(5.0, NodeId("n0"), Mishap.SLOWS)])
     assert outcomes(world) == [Outcome.ANSWERED]
     assert world.records[0].attempts == 1
     assert ends_s(world) == pytest.approx(120.0)
+
+
+def test_a_node_that_freezes_is_lost_and_its_call_moves() -> None:
+    long_call = PlannedCall(0.0, prompt_tokens=60_000, output_tokens=3_000)
+    world = live(machines(1, 1), [long_call], [Incident(5.0, NodeId("n0"), Mishap.SLOWS)])
+    assert (outcomes(world), world.records[0].attempts) == ([Outcome.ANSWERED], 2)
+    assert 5.0 + 15.0 < ends_s(world) - 120.0 < 5.0 + 20.0
 
 
 def test_a_crash_is_one_more_attempt() -> None:
