@@ -17,7 +17,7 @@ from pair.core.replica import Replica
 from pair.core.scheduler import Scheduler
 from pair.errors import RequestFault
 from pair.proxy.stickiness import Learner, Stickiness
-from pair.wire.dialects import kinds_for
+from pair.wire.dialects import kinds_for, only_asks
 from pair.wire.errors import OwnAnswer, own_answer, refusal_answer
 from pair.wire.kept_ids import makes_ids
 from pair.wire.request_peek import Peek
@@ -38,6 +38,7 @@ class Aim:
         kept: the id for which it is pinned; only that node knows it.
         walks: an engine that does not know it says nothing about the others, so they are asked.
         makes: the answer carries a new id.
+        once: it makes or changes something, so that it must not be done twice.
     """
 
     peek: Peek
@@ -45,6 +46,7 @@ class Aim:
     kept: str | None = None
     walks: bool = False
     makes: bool = False
+    once: bool = False
 
     def asks_on(self, status: int) -> bool:
         """Whether an answer with this status leaves the question to the next engine."""
@@ -76,14 +78,16 @@ def aim(
     Raises:
         RequestFault: it changes one node, several can be meant, and it names none (400).
     """
-    makes = makes_ids(method, peek.path)
+    made = makes_ids(method, peek.path)
+    once = peek.light and not only_asks(method, peek.path)
     if peek.act is not None:
-        return _aim_at_one(scheduler, peek, node)
+        return replace(_aim_at_one(scheduler, peek, node), makes=made, once=True)
+    aimed = Aim(peek, node, makes=made, once=once)
     if node is not None:
-        return Aim(peek, node, makes=makes)
+        return aimed
     if peek.ids and (known := stickiness.node_of(peek.ids)) is not None:
-        return Aim(peek, known[1], known[0], makes=makes)
-    return Aim(peek, walks=peek.light and peek.model is None, makes=makes)
+        return replace(aimed, pin=known[1], kept=known[0])
+    return replace(aimed, walks=peek.light and peek.model is None)
 
 
 def _aim_at_one(scheduler: Scheduler, peek: Peek, node: str | None) -> Aim:

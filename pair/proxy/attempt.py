@@ -31,6 +31,9 @@ ERROR_BODY_LIMIT_BYTES = 1024 * 1024
 """Read of an error answer to find out what it means, and kept in case it is the best there is; real
 ones have under 10 kB."""
 
+_PERHAPS_DONE = frozenset((FailureKind.ENGINE_ERROR, FailureKind.BAD_GATEWAY))
+"""Answers that do not say that nothing was done; what must not be done twice ends with them."""
+
 _STREAM_TYPES = (EVENT_STREAM, b"application/x-ndjson")
 
 
@@ -115,7 +118,8 @@ class Attempt:
 
     async def _ask_and_relay(self, link: Link, head: bytes, body: Sequence[bytes]) -> None:
         switches = bool(self._exchange.head.protocol)
-        upstream, answer = await link.pool.ask(head, body, switches=switches)
+        # An idle connection may turn out to be closed, which is mended by asking a second time.
+        upstream, answer = await link.pool.ask(head, body, fresh=self._aim.once, switches=switches)
         self._upstream = upstream
         if answer.first(REQUEST_ID) is not None:
             # The engine's own id stays: it is what its log can be searched for.
@@ -154,7 +158,7 @@ class Attempt:
         failure = classify_answer(head.status, head.first, body if readable else b"")
         if self._aim.asks_on(head.status):
             failure = Failure(FailureKind.NOT_THERE, f"status {head.status}: not there")
-        if failure is None:
+        if failure is None or (self._aim.once and failure.kind in _PERHAPS_DONE):
             return
         if upstream.whole and len(body) < ERROR_BODY_LIMIT_BYTES:
             self.rejection = Rejection(head, body)
@@ -232,6 +236,8 @@ class Attempt:
                 # Like a full node: a moment later it may be done, and nobody is to blame.
                 return FailureKind.BUSY
             case LostUpstream():
+            case LostUpstream() | GarbledAnswer() if self._aim.once:
+                return FailureKind.CUT
                 return FailureKind.RESET
             case GarbledAnswer():
                 return FailureKind.GARBLED

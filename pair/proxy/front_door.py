@@ -26,6 +26,7 @@ from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import Dialect, dialect_of, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
+from pair.wire.one_node_acts import act_by_query
 from pair.wire.request_peek import peek
 
 ADMIN_BODY_LIMIT_BYTES = 64 * 1024
@@ -43,23 +44,29 @@ _NOT_FORWARDED = frozenset(("/favicon.ico", "/robots.txt", "/pair"))
 _NOT_FORWARDED_UNDER = ("/.well-known/", "/apple-touch-icon")
 """What browsers ask everybody; no engine has any of it."""
 
-_MODEL_NAMED_UNDER = ("/v1/", "/api/")
+_MODEL_NAMED_UNDER = ("/v1/", "/v2/", "/api/", "/inference/")
 _NONE_NAMED = frozenset(
     (
         "/audio/transcriptions",
         "/chat/completions",
+        "/classify",
         "/completion",
         "/completions",
         "/embedding",
         "/embeddings",
         "/encode",
         "/generate",
+        "/generate_from_file",
         "/generate_stream",
+        "/generative_scoring",
         "/infill",
         "/invocations",
+        "/pooling",
         "/rerank",
         "/reranking",
         "/responses",
+        "/score",
+        "/vertex_generate",
     )
 )
 """Generations of engines that hold one model, whose clients name none."""
@@ -90,7 +97,7 @@ class FrontDoor:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one exchange."""
         head = exchange.head
-        path, _ = split_target(head.target)
+        path, query = split_target(head.target)
         try:
             if head.first(VIA) is not None:
                 loop = loop_answer(dialect_of(path))
@@ -98,6 +105,7 @@ class FrontDoor:
             elif (
                 head.method in (b"GET", b"HEAD")
                 and not head.protocol
+                and act_by_query(head.method, path, query) is None
                 and (answer := self._from_memory(path))
             ):
                 exchange.answer(answer.status, answer.headers, answer.body)

@@ -6,10 +6,10 @@ body.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from urllib.parse import parse_qs, unquote
 
-from pair.wire.kept_ids import id_in_path
 from pair.wire.one_node_acts import one_node_act
 
 
@@ -32,41 +32,44 @@ _OPENAI_UNDER_API = ("/api/v0/", "/api/v1/")
 
 _READING_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS", b"DELETE"))
 
-_LIGHT_PATHS = frozenset(
+_QUESTIONS = frozenset(
     (
         "/api/show",
-        "/api/signout",
+        "/api/me",
+        "/api/experimental/web_search",
+        "/api/experimental/web_fetch",
         "/tokenize",
         "/detokenize",
         "/v1/tokenize",
         "/v1/detokenize",
         "/apply-template",
         "/v1/chat/completions/render",
+        "/v1/chat/completions/derender",
+        "/v1/completions/render",
+        "/v1/completions/derender",
+        "/v1/messages/render",
         "/v1/messages/count_tokens",
         "/v1/responses/input_tokens",
+        "/v1/chat/completions/input_tokens",
         "/responses/input_tokens",
         "/chat/completions/input_tokens",
-        "/v1/conversations",
-        "/v1/files",
-        "/v1/batches",
-        "/v1/uploads",
-        "/v1/vector_stores",
     )
 )
-"""Asked with POST, answered without a generation."""
+"""Asked with POST, answered without a generation, and nothing is different afterwards."""
 
-_LIGHT_PREFIXES = (
-    "/v1/models",
-    "/v1/conversations/",
-    "/v1/files/",
-    "/v1/batches/",
-    "/v1/uploads/",
-    "/v1/vector_stores/",
+_KEPT = (
+    "/v1/conversations",
+    "/v1/files",
+    "/v1/batches",
+    "/v1/uploads",
+    "/v1/vector_stores",
     "/v1/messages/batches",
 )
+"""What is made and changed there costs no generation, or not now."""
+_KEPT_UNDER = tuple(path + "/" for path in _KEPT)
 
-_ID_ACTS = ("/v1/responses/", "/v1/chat/completions/")
-"""Under these, what is done to an id (`cancel`) is light, and what has none (`compact`) is not."""
+_CANCELLED = "/v1/responses/"
+"""What is done to one of these is light; no verb without an id is (`compact`)."""
 
 _TOKENIZERS = frozenset(("llamacpp", "vllm", "sglang"))
 _LORA_LOADERS = frozenset(("vllm", "sglang"))
@@ -86,7 +89,7 @@ _OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
     ("/detokenize", _TOKENIZERS),
     ("/v1/tokenize", _TOKENIZERS),
     ("/v1/detokenize", _TOKENIZERS),
-    ("/models/", frozenset(("llamacpp",))),
+    ("/models", frozenset(("llamacpp",))),
     ("/cors-proxy", frozenset(("llamacpp",))),
     ("/tools", frozenset(("llamacpp",))),
     ("/version", frozenset(("vllm",))),
@@ -99,6 +102,12 @@ _OWN_PATHS: tuple[tuple[str, frozenset[str]], ...] = (
 """Paths that only some kinds of engines know; the first match counts. All others are for all."""
 
 _MODEL_PATHS = ("/v1/models/", "/api/v0/models/", "/api/v1/models/")
+_VERB_PATH = re.compile(
+    r"/(?:v[0-9]\w*/)?models/(.+):(?:generateContent|streamGenerateContent|embedContent|predict)"
+)
+"""Google's way of naming a model, in which KServe's engines are asked, too; a POST."""
+_NO_MODEL_PATH = "/api/v1/models/download/"
+"""LM Studio's progress of a download, which has an id."""
 
 
 def split_target(target: bytes) -> tuple[str, str]:
@@ -146,11 +155,19 @@ def is_light(method: bytes, path: str) -> bool:
     """Whether the request costs no generation: a list, a count, an upkeep; such a one takes no
     slot.
     """
-    if method in _READING_METHODS or path in _LIGHT_PATHS or path.startswith(_LIGHT_PREFIXES):
+    if method in _READING_METHODS or path in _QUESTIONS or path in _KEPT:
         return True
-    if one_node_act(method, path) is not None:
+    if path.startswith(_KEPT_UNDER) or one_node_act(method, path) is not None:
         return True
-    return path.startswith(_ID_ACTS) and id_in_path(path) is not None
+    return path.startswith(_CANCELLED) and "/" in path[len(_CANCELLED) :]
+
+
+def only_asks(method: bytes, path: str) -> bool:
+    """Whether a light request may be done twice without anybody noticing: it reads, or it deletes
+    what then is gone. Of one that may not nobody knows, when its connection breaks, whether it was
+    done.
+    """
+    return method in _READING_METHODS or path in _QUESTIONS
 
 
 def kinds_for(path: str) -> frozenset[str]:
@@ -165,7 +182,10 @@ def kinds_for(path: str) -> frozenset[str]:
 
 def model_in_path(method: bytes, path: str) -> str | None:
     """The model that `/v1/models/{id}` names; an id may hold slashes, plain or percent-encoded."""
-    if method not in _READING_METHODS:
+    if method == b"POST":
+        named = _VERB_PATH.fullmatch(path)
+        return None if named is None else unquote(named[1])
+    if method not in _READING_METHODS or path.startswith(_NO_MODEL_PATH):
         return None
     for prefix in _MODEL_PATHS:
         if path.startswith(prefix):

@@ -25,19 +25,20 @@ _COLLECTIONS = (
     "/v1/uploads/",
     "/v1/vector_stores/",
     "/v1/messages/batches/",
-    "/v1/chat/completions/",
     "/v1/assistants/",
     "/v1/threads/",
     "/v1/containers/",
     "/v1/fine_tuning/jobs/",
     "/v1/videos/",
+    "/api/v1/models/download/status/",
 )
-_NO_IDS = frozenset(("input_tokens", "compact", "count_tokens", "search", "render"))
+_NO_IDS = frozenset(("input_tokens", "compact", "count_tokens", "search"))
 """Where an id would stand in such a path, but a thing to do stands there."""
 
 _MAKERS = frozenset(
     (
-        *(collection[:-1] for collection in _COLLECTIONS if collection != "/v1/chat/completions/"),
+        *(collection[:-1] for collection in _COLLECTIONS),
+        "/api/v1/models/download",
         "/v1/responses/compact",
         "/responses",
         "/api/v1/chat",
@@ -45,7 +46,9 @@ _MAKERS = frozenset(
 )
 """Asked with POST, answered with a new id."""
 
-_ID = re.compile(rb'"(?:id|response_id)"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{1,%d})"' % ID_LIMIT_CHARS)
+_ID = re.compile(
+    rb'"(?:id|response_id|job_id)"\s*:\s*"([\x21\x23-\x5b\x5d-\x7e]{1,%d})"' % ID_LIMIT_CHARS
+)
 """Not within a text: there the quotes are escaped. Nor `previous_response_id`."""
 
 _OVERLAP_BYTES = 2 * ID_LIMIT_CHARS

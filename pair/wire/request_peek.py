@@ -36,7 +36,7 @@ from pair.wire.dialects import (
 )
 from pair.wire.kept_ids import id_in_path, usable_id
 from pair.wire.multipart import form_field
-from pair.wire.one_node_acts import OneNodeAct, one_node_act
+from pair.wire.one_node_acts import OneNodeAct, act_by_query, one_node_act
 
 MODEL_NAME_LIMIT_CHARS = 512
 """Longest model name: names are kept in tables and error texts. The longest seen in use is under
@@ -146,6 +146,8 @@ def peek(
     """
     path, query = split_target(target)
     seen = _by_path(method, path)
+    if query and (act := act_by_query(method, path, query)) is not None:
+        seen = replace(seen, act=act)
     in_path = seen.model is not None
     if not in_path and (fallback := model_in_query(query)) is not None:
         seen = replace(seen, model=_usable(fallback))

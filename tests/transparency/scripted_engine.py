@@ -28,7 +28,8 @@ class ScriptedEngine:
     """It listens while entered.
 
     Attributes:
-        pages: the table; an answer that is bytes goes out as an event stream.
+        pages: the table; an answer that is bytes goes out as an event stream, and a status of 0
+            is a reset.
         asked: method and path of all requests for work, and of what is read under /v1.
         held: while clear, no answer from the table is finished.
     """
@@ -56,6 +57,8 @@ class ScriptedEngine:
         if request.method != "GET" or (path.startswith("/v1/") and path not in _LOOKS):
             self.asked.append(f"{request.method} {path}")
         status, body = self.pages.get((request.method, path), (404, LACKING))
+        if not status and request.transport is not None:
+            request.transport.abort()
         if not isinstance(body, bytes):
             return web.json_response(body, status=status)
         stream = web.StreamResponse(status=status, headers={"content-type": "text/event-stream"})

@@ -102,3 +102,52 @@ async def test_21_a_pull_takes_no_slot_and_shows_its_progress() -> None:
             assert (await working)[0] == 200
         await house.house.quiet()
         house.house.assert_books_are_clean()
+
+
+ONCE: list[tuple[str, Any]] = [
+    ("/v1/files", {}),
+    ("/v1/batches", {}),
+    ("/tools", {"tool": "run"}),
+    ("/api/pull", {"model": "new"}),
+]
+
+
+@pytest.mark.parametrize("status", [0, 500, 502])
+@pytest.mark.parametrize(("path", "body"), ONCE)
+async def test_09_what_makes_or_changes_something_is_done_once(
+    path: str, body: Any, status: int
+) -> None:
+    """When its connection breaks nobody knows whether it was done; a status of 0 is a reset."""
+    fails: Pages = {("POST", path): (status, {"error": "x"})}
+    async with AsyncExitStack() as stack:
+        ollama = ("a",) if path.startswith("/api/") else ()
+        house = await two(stack, fails, dict(fails), ollama=ollama)
+        # An idle connection that breaks is not asked a second time either.
+        assert (await house.ask("GET", "/v1/nothing"))[0] == 404
+        assert (await house.ask("POST", path, body))[0] == (status or 502)
+        started = sum(one.asked.count(f"POST {path}") for one in house.engines.values())
+        assert started == 1
+        await house.house.quiet()
+        house.house.assert_books_are_clean()
+
+
+async def test_09_what_only_asks_is_asked_of_the_next_node() -> None:
+    fails: Pages = {("POST", "/tokenize"): (0, {})}
+    async with AsyncExitStack() as stack:
+        house = await two(stack, fails, dict(fails))
+        assert (await house.ask("POST", "/tokenize", {}))[0] == 502
+        assert all("POST /tokenize" in one.asked for one in house.engines.values())
+
+
+async def test_21_a_list_that_is_to_be_read_anew_is_its_engines_own() -> None:
+    """llama.cpp's `/models?reload=1`: without the query the house answers from memory."""
+    page: Pages = {("GET", "/models"): (200, {"data": [{"id": "fresh"}]})}
+    async with AsyncExitStack() as stack:
+        house = await two(stack, page)
+        said = (await house.ask("GET", "/models"))[2]
+        assert [each["id"] for each in said["data"]] == ["m"]
+        assert await house.ask("GET", "/models?reload=1") == (200, "a", page["GET", "/models"][1])
+    async with AsyncExitStack() as stack:
+        house = await two(stack, page, dict(page))
+        assert (await house.ask("GET", "/models?reload=1"))[0] == 400
+        assert (await house.ask("GET", "/models?reload=1", x_pair_node="b"))[:2] == (200, "b")

@@ -67,6 +67,36 @@ async def test_21_every_path_is_forwarded_and_counts(method: str, path: str, bod
         built.house.assert_books_are_clean()
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/pooling",
+        "/score",
+        "/classify",
+        "/v2/embed",
+        "/v2/rerank",
+        "/inference/v1/generate",
+        "/generative_scoring",
+        "/vertex_generate",
+        "/v1/chat/completions/batch",
+    ],
+)
+async def test_21_a_generation_is_never_forwarded_without_a_slot(path: str) -> None:
+    """Though it names no model; vLLM and SGLang need none."""
+    page: Pages = {("POST", path): (200, {})}
+    async with AsyncExitStack() as stack:
+        built = await two(stack, page, dict(page))
+        status, _, said = await built.ask("POST", path, {})
+        assert (status, said["error"]["code"]) == (400, "model_required")
+        assert [engine.asked for engine in built.engines.values()] == [[], []]
+        engine = built.engines["a"]
+        engine.pages[("POST", path)] = (200, b"data: 1")
+        engine.held.clear()
+        async with built.house.client.post(path, json=NAMED, headers={"x-pair-node": "a"}):
+            assert built.house.snapshot().in_flight == 1
+            engine.held.set()
+
+
 async def test_21_a_path_that_one_engine_lacks_is_asked_of_the_next() -> None:
     async with AsyncExitStack() as stack:
         built = await two(stack, {}, {})

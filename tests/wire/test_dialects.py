@@ -11,6 +11,7 @@ from pair.wire.dialects import (
     kinds_for,
     model_in_path,
     model_in_query,
+    only_asks,
     plain_target,
     split_target,
 )
@@ -101,11 +102,34 @@ def test_the_dialect_follows_the_path(path: str, dialect: Dialect) -> None:
         (b"POST", "/v1/chat/completions", False),
         (b"POST", "/v1/messages", False),
         (b"POST", "/v1/embeddings", False),
+        (b"POST", "/v1/chat/completions/batch", False),
+        (b"POST", "/v1/responses/anything", False),
+        (b"POST", "/v1/models/m:predict", False),
+        (b"POST", "/v1/filesystem", False),
+        (b"POST", "/v1/chat/completions/input_tokens", True),
+        (b"POST", "/v1/completions/render", True),
+        (b"POST", "/api/me", True),
         (b"POST", "/unknown", False),
     ],
 )
 def test_only_what_costs_no_generation_is_light(method: bytes, path: str, light: bool) -> None:
     assert is_light(method, path) is light
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "asks"),
+    [
+        (b"GET", "/v1/files", True),
+        (b"DELETE", "/v1/files/f", True),
+        (b"POST", "/tokenize", True),
+        (b"POST", "/v1/files", False),
+        (b"POST", "/v1/batches/b/cancel", False),
+        (b"POST", "/tools", False),
+        (b"PUT", "/v1/anything", False),
+    ],
+)
+def test_what_only_asks_may_be_done_twice(method: bytes, path: str, asks: bool) -> None:
+    assert only_asks(method, path) is asks
 
 
 @pytest.mark.parametrize(
@@ -140,6 +164,10 @@ def test_some_paths_only_some_engines_know(path: str, kinds: set[str]) -> None:
         (b"GET", "/v1/models/", None),
         (b"GET", "/v1/models", None),
         (b"POST", "/api/v1/models/load", None),
+        (b"POST", "/v1beta/models/qwen%2F3:8b:generateContent", "qwen/3:8b"),
+        (b"POST", "/v1/models/m:predict", "m"),
+        (b"POST", "/v1/models/m:8b", None),
+        (b"GET", "/api/v1/models/download/status/job_1", None),
     ],
 )
 def test_a_path_may_name_a_model(method: bytes, path: str, model: str | None) -> None:

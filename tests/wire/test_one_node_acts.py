@@ -20,6 +20,14 @@ from pair.wire.one_node_acts import one_node_act
         (b"POST", "/slots/3", True),
         (b"POST", "/v1/load_lora_adapter", False),
         (b"POST", "/v1/unload_lora_adapter", True),
+        (b"POST", "/models", False),
+        (b"DELETE", "/models", True),
+        (b"POST", "/v1/chat/completions/control", True),
+        (b"POST", "/api/signout", True),
+        (b"POST", "/abort_requests", True),
+        (b"PUT", "/set_internal_state", True),
+        (b"GET", "/flush_cache", True),
+        (b"POST", "/flush_cache", True),
     ],
 )
 def test_an_act_and_whether_its_model_must_be_there(method: bytes, path: str, holds: bool) -> None:
@@ -32,6 +40,8 @@ def test_an_act_and_whether_its_model_must_be_there(method: bytes, path: str, ho
     ("method", "path"),
     [
         (b"GET", "/api/pull"),
+        (b"GET", "/models"),
+        (b"POST", "/v1/chat/completions/batch"),
         (b"GET", "/slots/3"),
         (b"GET", "/props"),
         (b"GET", "/v1/models/a"),
