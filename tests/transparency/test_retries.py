@@ -16,6 +16,7 @@ from pair.bench.echo_engine.settings import EchoSettings
 from pair.core.names import Outcome
 from pair.core.snapshot import ReplicaView
 from pair.settings import RetrySettings, Settings
+from tests.proxy.test_attempt import two
 from tests.support.chain import chain
 from tests.support.house import FAST, House, chat, house
 
@@ -172,6 +173,22 @@ async def test_09_nothing_is_tried_again_after_the_first_content_byte(how: str) 
         assert b"[DONE]" not in await client.rest()
         assert sum(asked(built)) == 1
         await closes_clean(built, Outcome.FAILED)
+
+
+async def test_09_a_silent_engine_keeps_its_call_until_that_is_cancelled() -> None:
+    async with two() as pair, asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(pair.built.send(chat("raw")))
+        call = await pair.first.next_call()
+        await pair.bring_second()
+        probed = pair.first.accepted
+        await pair.built.until(lambda: pair.first.accepted > probed + 5)
+        assert not pair.second.has_call, "however long it takes"
+        assert not call.hung_up.is_set()
+        await pair.first.vanish()
+        await pair.answer_from_second()
+        await call.until_hung_up()
+        assert (await waiting).headers["x-pair-attempts"] == "2"
+        await closes_clean(pair.built, Outcome.ANSWERED)
 
 
 async def test_09_no_more_engine_starts_than_attempts_allowed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 
 import pytest
 
@@ -56,8 +57,9 @@ async def assert_failed_once(built: House) -> None:
 @pytest.mark.parametrize("how", DEATHS)
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_04_a_stream_whose_engine_dies_ends_with_an_error_event_and_no_end(
-    dialect: str, how: str, through_nodes: bool
+    dialect: str, how: str, through_nodes: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "pair.proxy.forward")
     event, last = EVENTS[dialect]
     async with (
         scripted(through_nodes=through_nodes) as (built, [engine]),
@@ -75,6 +77,7 @@ async def test_04_a_stream_whose_engine_dies_ends_with_an_error_event_and_no_end
         error = error_in(dialect, body)
         assert "broke off" in (error if dialect == "ollama" else error["message"])
         await assert_failed_once(built)
+        assert caplog.text.count("outcome=failed why=engine_error") == 1
 
 
 @pytest.mark.parametrize("through_nodes", [False, True], ids=["direct", "node"])
@@ -123,4 +126,18 @@ async def test_04_where_no_event_can_be_put_in_the_stream_is_cut(kind: str) -> N
         raw = await told(wire, await engine.next_call())
         assert b"error" not in raw
         assert not raw.endswith(b"0\r\n\r\n")
+        await assert_failed_once(built)
+
+
+async def test_04_a_client_of_1_0_to_whom_the_end_would_be_the_end_gets_a_reset() -> None:
+    event, last = EVENTS["openai"]
+    old = request("openai").replace(b"HTTP/1.1", b"HTTP/1.0")
+    async with scripted() as (built, [engine]), asking(built, old) as wire:
+        call = await engine.next_call()
+        await call.send(stream_head("openai"), chunk(event))
+        await wire.until(event)
+        await call.wire.close()
+        raw = await wire.rest()
+        assert raw.endswith(b"<reset>")
+        assert last not in raw
         await assert_failed_once(built)
