@@ -235,9 +235,9 @@ class Attempt:
             case NoSocketsLeft():
                 # Like a full node: a moment later it may be done, and nobody is to blame.
                 return FailureKind.BUSY
-            case LostUpstream():
             case LostUpstream() | GarbledAnswer() if self._aim.once:
                 return FailureKind.CUT
+            case LostUpstream():
                 return FailureKind.RESET
             case GarbledAnswer():
                 return FailureKind.GARBLED
