@@ -147,7 +147,7 @@ class Attempt:
         self._meter = AnswerMeter(content_type, encoding)
         if self._learner is not None and not self._learner.answered(answer.status):
             self._learner = None
-        await carry(self._exchange, upstream, answer, self)
+        await carry(self._exchange, upstream, answer, self, at_once=self._aim.peek.light)
 
     async def _weigh(self, upstream: UpstreamAnswer, head: AnswerHead) -> None:
         """Read an answer that may be a failed attempt; returns if it is the client's matter, to be
@@ -187,9 +187,11 @@ class Attempt:
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
         self._hold.first_byte()
-        # A tunnel may be silent, and so may an engine that fetches or checks a model.
+        # A tunnel may be silent, and so may a channel of an engine's news, and one that fetches or
+        # checks a model.
         tunnel = self._upstream is not None and self._upstream.switched
-        if not tunnel and self._aim.peek.act is None:
+        channel = self.streams and self._aim.peek.light
+        if not tunnel and not channel and self._aim.peek.act is None:
             self._silence.on_stall = self._stall
         self._exchange.let_body_go()  # there will be no other attempt
         return self.headers

@@ -98,20 +98,24 @@ class Gate:
         origin = first(b"origin")
         if origin is None:
             await self._serve(exchange)
-        elif not self._welcomes(origin, called):
+            return
+        welcome = self._welcomes(origin, called)
+        if welcome:
+            exchange.stopped = _OF_CORS
+            exchange.own = _allowing(origin)
+        if exchange.head.method == b"OPTIONS" and first(b"access-control-request-method"):
+            # It asks and does nothing, so that no is no fault: it is what the head lacks. 200 as
+            # llama.cpp says it; old browsers stumble over 204.
+            exchange.answer(200, _permission(exchange) if welcome else (), b"")
+        elif welcome:
+            await self._serve(exchange)
+        else:
             _refuse(
                 exchange,
                 "foreign_origin",
                 f"Pages from {_shown(origin)} may not use this proxy. To allow them, add that"
                 " origin to proxy.cors_origins (`pair settings set proxy.cors_origins ...`).",
             )
-        else:
-            exchange.stopped = _OF_CORS
-            exchange.own = _allowing(origin)
-            if exchange.head.method == b"OPTIONS" and first(b"access-control-request-method"):
-                exchange.answer(204, _preflight(exchange), b"")
-            else:
-                await self._serve(exchange)
 
     def _is_ours(self, called: bytes) -> bool:
         """Whether this can be the proxy's name without a stranger's doing."""
@@ -144,7 +148,7 @@ def _allowing(origin: bytes) -> tuple[Header, ...]:
     )
 
 
-def _preflight(exchange: Exchange) -> Sequence[Header]:
+def _permission(exchange: Exchange) -> Sequence[Header]:
     first = exchange.head.first
     headers = [
         (b"Access-Control-Allow-Methods", _METHODS),

@@ -33,7 +33,14 @@ class Tap(Protocol):
         """This piece has been relayed."""
 
 
-async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, tap: Tap) -> None:
+async def carry(
+    exchange: Exchange,
+    upstream: UpstreamAnswer,
+    head: AnswerHead,
+    tap: Tap,
+    *,
+    at_once: bool = False,
+) -> None:
     """Relay the answer that `UpstreamPool.ask` began; returns when all is handed to the client.
 
     The head is held until the first content byte, so that `exchange.begun` says on which side of
@@ -41,6 +48,10 @@ async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, 
     not content, a completed empty body is. The upstream is released at the end, aborted on any
     error, cancellation included; the exchange is left to the caller then. A 101 is content, and
     what follows it is a tunnel (`tunnel.py`).
+
+    Args:
+        at_once: the head of an event stream is content, too, and so are its comments: its first
+            event may not be due for hours, and no work is lost where it breaks off.
 
     Raises:
         LostUpstream: ended before it was whole.
@@ -51,6 +62,8 @@ async def carry(exchange: Exchange, upstream: UpstreamAnswer, head: AnswerHead, 
         return
     passage = _Passage(exchange, upstream, head, tap)
     try:
+        if at_once:
+            passage.open_stream()
         upstream.attach(passage)
         if not passage.over:
             exchange.feed_from(upstream)
@@ -90,6 +103,13 @@ class _Passage:
         self._ended = asyncio.get_running_loop().create_future()
         return self._ended
 
+    def open_stream(self) -> None:
+        """Let the head go without any content, if this is an event stream."""
+        if self._silence is not None:
+            self._silence = None
+            self._begin()
+            self._exchange.send(b"")
+
     def take(self, piece: bytes, *, whole: bool) -> None:
         """What came in one read."""
         exchange = self._exchange
@@ -99,8 +119,7 @@ class _Passage:
                     return
                 piece = self._silence.held
                 self._silence = None
-            self._begun = True
-            exchange.begin(self._head, self._tap.first_content())
+            self._begin()
         if whole:
             exchange.finish(piece, self._upstream.trailers)
         else:
@@ -109,6 +128,10 @@ class _Passage:
             self._tap.body(piece)
         if whole:
             self._tell()
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._exchange.begin(self._head, self._tap.first_content())
 
     def lost(self, fault: NodeFault) -> None:
         """No more will come."""

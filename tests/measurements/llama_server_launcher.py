@@ -30,6 +30,9 @@ REPLACEABLE = (
 )
 """Tiny models that write stories; any small one that writes may stand in their place."""
 
+LOCAL_PAGES_ONLY = {"--tools", "--mcp-servers-config", "--mcp-servers-json"}
+"""With these, pages of this machine alone may come by default; without them, all."""
+
 STOP_LIMIT_S = 3.0
 """The tests kill what does not stop within 5 s, and leave its children behind."""
 
@@ -74,6 +77,14 @@ def moved(arguments: Sequence[str], port: int) -> tuple[list[str], list[str]]:
     return words, [f"{each}:{wanted_port}" for each in shown]
 
 
+def page_origins(arguments: Sequence[str]) -> str:
+    """The web pages that the real server would let in, as a value of `proxy.cors_origins`."""
+    if "--cors-origins" in arguments:
+        told = arguments[arguments.index("--cors-origins") + 1]
+        return "loopback" if told == "localhost" else told
+    return "loopback" if LOCAL_PAGES_ONLY & set(arguments) else "*"
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:
@@ -94,7 +105,12 @@ def run_both(real: Path, arguments: Sequence[str]) -> int:
         **os.environ,
         **({"AIP_HTTP_PORT": str(port)} if "AIP_HTTP_PORT" in os.environ else {}),
     }
-    proxy = {**os.environ, "PAIR_PROXY_DRAIN_S": "0.5", KEY_VARIABLE: key}
+    proxy = {
+        **os.environ,
+        "PAIR_PROXY_DRAIN_S": "0.5",
+        "PAIR_PROXY_CORS_ORIGINS": page_origins(arguments),
+        KEY_VARIABLE: key,
+    }
     children = [
         subprocess.Popen([str(real), *words], env=engine),
         subprocess.Popen(command, env=proxy),

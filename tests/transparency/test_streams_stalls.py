@@ -57,6 +57,32 @@ async def test_05_a_stream_that_stalls_ends_with_an_error_event(
         assert replica.unproven
 
 
+@pytest.mark.parametrize("through_nodes", [False, True], ids=["direct", "node"])
+async def test_05_a_channel_of_news_opens_before_its_first_event_and_may_be_silent(
+    through_nodes: bool,
+) -> None:
+    """Such as llama.cpp's `/models/sse`: nothing may be due for hours. (Posted here, since of what
+    is got the scripted engine has pages.)
+    """
+    ask = b"POST /v1/batches HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+    async with (
+        scripted(through_nodes=through_nodes, settings=SHORT) as (built, [engine]),
+        asking(built, ask) as wire,
+    ):
+        call = await engine.next_call()
+        await call.send(stream_head("openai"))
+        await wire.until(b"\r\n\r\n")
+        await call.send(chunk(b": still here\n\n"))
+        await wire.until(chunk(b": still here\n\n"))
+        loop = asyncio.get_running_loop()
+        over_at = loop.time() + 3 * LIMIT_S
+        await built.until(lambda: loop.time() > over_at)
+        await call.send(chunk(b"data: 1\n\n"), chunk(b""))
+        await wire.until(chunk(b"data: 1\n\n") + chunk(b""))
+        await built.quiet()
+        assert fates(built) == {Outcome.ANSWERED: 1}
+
+
 async def test_05_a_body_that_is_not_streamed_and_stalls_is_cut() -> None:
     async with (
         scripted(settings=SHORT) as (built, [engine]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pair.wire.one_node_acts import one_node_act
+from pair.wire.one_node_acts import act_by_query, one_node_act
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,12 @@ def test_an_act_and_whether_its_model_must_be_there(method: bytes, path: str, ho
 )
 def test_all_else_any_node_may_answer(method: bytes, path: str) -> None:
     assert one_node_act(method, path) is None
+
+
+def test_llama_cpps_list_is_an_act_where_it_is_to_be_read_anew() -> None:
+    act = act_by_query(b"GET", "/models", "autoload=1&reload=1")
+    assert act is not None
+    assert not act.holds
+    assert act_by_query(b"GET", "/models", "") is None
+    assert act_by_query(b"POST", "/models", "reload=1") is None
+    assert act_by_query(b"GET", "/v1/models", "reload=1") is None
