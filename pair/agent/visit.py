@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pair.agent.engine_book import Choice
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header
-from pair.wire.dialects import dialect_of, is_light
+from pair.wire.dialects import dialect_of, is_light, only_asks
 from pair.wire.errors import OwnAnswer
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,11 @@ class Visit:
         self.status = 0
         self.fault = ""
         self._bytes = 0
+
+    @property
+    def once(self) -> bool:
+        """Whether it must not be done twice, which a second try on a new connection might do."""
+        return self.light and not only_asks(self.exchange.head.method, self.path)
 
     def answer(self, answer: OwnAnswer) -> None:
         """A whole answer of our own."""

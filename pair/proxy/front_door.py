@@ -23,7 +23,7 @@ from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
 from pair.relay.upstream_pool import UpstreamPool
-from pair.wire.dialects import Dialect, dialect_of, split_target
+from pair.wire.dialects import Dialect, dialect_of, may_generate, split_target
 from pair.wire.errors import OwnAnswer, fault_answer, loop_answer, model_missing, own_answer
 from pair.wire.headers import REQUEST_ID, VIA, header_text, read_wishes
 from pair.wire.one_node_acts import act_by_query
@@ -43,33 +43,6 @@ _TEXT: tuple[Header, ...] = ((b"content-type", b"text/plain; charset=utf-8"),)
 _NOT_FORWARDED = frozenset(("/favicon.ico", "/robots.txt", "/pair"))
 _NOT_FORWARDED_UNDER = ("/.well-known/", "/apple-touch-icon")
 """What browsers ask everybody; no engine has any of it."""
-
-_MODEL_NAMED_UNDER = ("/v1/", "/v2/", "/api/", "/inference/")
-_NONE_NAMED = frozenset(
-    (
-        "/audio/transcriptions",
-        "/chat/completions",
-        "/classify",
-        "/completion",
-        "/completions",
-        "/embedding",
-        "/embeddings",
-        "/encode",
-        "/generate",
-        "/generate_from_file",
-        "/generate_stream",
-        "/generative_scoring",
-        "/infill",
-        "/invocations",
-        "/pooling",
-        "/rerank",
-        "/reranking",
-        "/responses",
-        "/score",
-        "/vertex_generate",
-    )
-)
-"""Generations of engines that hold one model, whose clients name none."""
 
 
 class FrontDoor:
@@ -165,11 +138,7 @@ class FrontDoor:
             # A tunnel holds a slot for as long as it lasts, whatever its path costs else.
             seen = replace(seen, light=False)
         if seen.model is None and not seen.light:
-            if (
-                seen.path.startswith(_MODEL_NAMED_UNDER)
-                or seen.path in _NONE_NAMED
-                or head.protocol
-            ):
+            if may_generate(seen.path) or head.protocol:
                 seen = replace(seen, model=self._only_model())
             else:  # whatever it is, it is not known to cost a generation
                 seen = replace(seen, light=True)

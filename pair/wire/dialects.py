@@ -68,6 +68,33 @@ _KEPT = (
 """What is made and changed there costs no generation, or not now."""
 _KEPT_UNDER = tuple(path + "/" for path in _KEPT)
 
+_MODEL_NAMED_UNDER = ("/v1/", "/v2/", "/api/", "/inference/")
+_NONE_NAMED = frozenset(
+    (
+        "/audio/transcriptions",
+        "/chat/completions",
+        "/classify",
+        "/completion",
+        "/completions",
+        "/embedding",
+        "/embeddings",
+        "/encode",
+        "/generate",
+        "/generate_from_file",
+        "/generate_stream",
+        "/generative_scoring",
+        "/infill",
+        "/invocations",
+        "/pooling",
+        "/rerank",
+        "/reranking",
+        "/responses",
+        "/score",
+        "/vertex_generate",
+    )
+)
+"""Generations of engines that hold one model, whose clients name none."""
+
 _CANCELLED = "/v1/responses/"
 """What is done to one of these is light; no verb without an id is (`compact`)."""
 
@@ -160,6 +187,13 @@ def is_light(method: bytes, path: str) -> bool:
     if path.startswith(_KEPT_UNDER) or one_node_act(method, path) is not None:
         return True
     return path.startswith(_CANCELLED) and "/" in path[len(_CANCELLED) :]
+
+
+def may_generate(path: str) -> bool:
+    """Whether a request that is not light may be a generation though it names no model. Any other
+    is not known to cost one.
+    """
+    return path.startswith(_MODEL_NAMED_UNDER) or path in _NONE_NAMED
 
 
 def only_asks(method: bytes, path: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from yarl import URL
 
 from pair.bench.echo_engine.settings import EchoModel, PersonaName
+from tests.support.chain import chain
 from tests.support.house import FAST, house
 from tests.transparency.scripted_engine import Pages
 from tests.transparency.scripted_house import two
@@ -95,6 +96,15 @@ async def test_21_a_generation_is_never_forwarded_without_a_slot(path: str) -> N
         async with built.house.client.post(path, json=NAMED, headers={"x-pair-node": "a"}):
             assert built.house.snapshot().in_flight == 1
             engine.held.set()
+
+
+async def test_21_what_no_engine_is_known_to_generate_for_needs_no_model_at_a_node_either() -> None:
+    """It gets the engine's own word, not the node's wish for a model."""
+    two_models = replace(FAST, models=(EchoModel("one"), EchoModel("two")))
+    async with chain(two_models) as built:
+        for path, status in (("/predict", 404), ("/pooling", 400)):
+            async with built.house.client.post(path, json={}) as answer:
+                assert answer.status == status
 
 
 async def test_21_a_path_that_one_engine_lacks_is_asked_of_the_next() -> None:
