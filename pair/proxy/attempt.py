@@ -31,8 +31,11 @@ ERROR_BODY_LIMIT_BYTES = 1024 * 1024
 """Read of an error answer to find out what it means, and kept in case it is the best there is; real
 ones have under 10 kB."""
 
-_PERHAPS_DONE = frozenset((FailureKind.ENGINE_ERROR, FailureKind.BAD_GATEWAY))
-"""Answers that do not say that nothing was done; what must not be done twice ends with them."""
+_FINAL_ONCE = frozenset(
+    (FailureKind.ENGINE_ERROR, FailureKind.BAD_GATEWAY, FailureKind.NO_SUCH_MODEL)
+)
+"""What must not be done twice ends with these answers: they do not say that nothing was done, or
+that a model is missing which the client, and not a list, has named for that machine."""
 
 _STREAM_TYPES = (EVENT_STREAM, b"application/x-ndjson")
 
@@ -158,7 +161,7 @@ class Attempt:
         failure = classify_answer(head.status, head.first, body if readable else b"")
         if self._aim.asks_on(head.status):
             failure = Failure(FailureKind.NOT_THERE, f"status {head.status}: not there")
-        if failure is None or (self._aim.once and failure.kind in _PERHAPS_DONE):
+        if failure is None or (self._aim.once and failure.kind in _FINAL_ONCE):
             return
         if upstream.whole and len(body) < ERROR_BODY_LIMIT_BYTES:
             self.rejection = Rejection(head, body)

@@ -74,6 +74,8 @@ async def test_21_what_nobody_holds_is_deleted_nowhere_in_the_engines_own_words(
         )
         status, _, said = await house.ask("DELETE", "/api/delete", {"model": "x"})
         assert (status, said) == (404, {"error": "model 'x' not found"})
+        replicas = [one for node in house.house.snapshot().nodes for one in node.replicas]
+        assert [(one.unproven, one.failed) for one in replicas] == [(False, 0)]
 
 
 async def test_21_a_pull_takes_no_slot_and_shows_its_progress() -> None:
