@@ -73,8 +73,13 @@ def usable_id(value: object) -> str | None:
 
 def makes_ids(method: bytes, path: str) -> bool:
     """Whether the answer to this carries an id that must be remembered."""
-    if method != b"POST":
-        return False
+    return method == b"POST" and keeps(path)
+
+
+def keeps(path: str) -> bool:
+    """Whether an engine keeps something for this, so that an id in a body means what is kept. In a
+    chat, `conversation` is a program's own word.
+    """
     return path in _MAKERS or (path.startswith(_COLLECTIONS) and id_in_path(path) is not None)
 
 

@@ -34,7 +34,7 @@ from pair.wire.dialects import (
     model_in_query,
     split_target,
 )
-from pair.wire.kept_ids import id_in_path, usable_id
+from pair.wire.kept_ids import id_in_path, keeps, usable_id
 from pair.wire.multipart import form_field
 from pair.wire.one_node_acts import OneNodeAct, act_by_query, one_node_act
 
@@ -186,7 +186,9 @@ def _by_path(method: bytes, path: str) -> Peek:
 
 def _with_fields(seen: Peek, fields: _Body) -> Peek:
     """What the path has told, with what the body adds."""
-    model = fields.model
+    model, ids = fields.model, fields.ids()
+    if ids:
+        ids = seen.ids + ids if keeps(seen.path) else seen.ids
     if seen.act is not None:
         model = fields.changed()
     elif seen.dialect is Dialect.OLLAMA and model in (None, ""):
@@ -197,7 +199,7 @@ def _with_fields(seen: Peek, fields: _Body) -> Peek:
         seen.light,
         _usable(model) or seen.model,
         fields.stream is True or (fields.stream is None and seen.path in _OLLAMA_STREAMS),
-        seen.ids + fields.ids(),
+        ids or seen.ids,
         seen.act,
     )
 

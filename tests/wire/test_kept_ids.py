@@ -14,6 +14,7 @@ from pair.wire.kept_ids import (
     makes_ids,
     usable_id,
 )
+from pair.wire.request_peek import peek
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,23 @@ def test_the_id_in_a_field(value: object, name: str | None) -> None:
 )
 def test_only_some_answers_tell_a_new_id(method: bytes, path: str, makes: bool) -> None:
     assert makes_ids(method, path) is makes
+
+
+@pytest.mark.parametrize(
+    ("path", "ids"),
+    [
+        ("/v1/responses", ("conv_1",)),
+        ("/v1/vector_stores/vs_1/files", ("vs_1", "conv_1")),
+        ("/v1/chat/completions", ()),
+        ("/api/chat", ()),
+    ],
+)
+def test_an_id_in_a_body_counts_where_an_engine_keeps_something(
+    path: str, ids: tuple[str, ...]
+) -> None:
+    body = b'{"model": "m", "conversation": "conv_1"}'
+    seen = peek(b"POST", path.encode(), [body], content_type=None, content_encoding=None)
+    assert seen.ids == ids
 
 
 QUOTING = json.dumps({"text": 'say "id": "no"', "previous_response_id": "no", "id": "resp_1"})
