@@ -1,32 +1,26 @@
-"""The ticket side of the scheduler: who waits, who gets which slot, and what follows a failed
-attempt.
+"""The ticket side of the scheduler: what becomes of each ticket, and what follows a failed attempt.
 
-Knows nodes only through the fleet's index; `watch.py` is the side that knows how nodes come and go.
+Who gets which slot is `matching.py`. Knows nodes only through the fleet's index; `watch.py` is the
+side that knows how nodes come and go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from pair.core import refusals
-from pair.core.alarms import Alarms
-from pair.core.decisions import HOPELESS, Abort, Decision, Dispatch, RefusalKind, Refuse
-from pair.core.eligibility import allowed, has_fresh, ready_for_light, surest
+from pair.core.decisions import HOPELESS, Abort, RefusalKind, Refuse
+from pair.core.eligibility import has_fresh, ready_for_light
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
 from pair.core.fleet import Fleet
 from pair.core.hope import Hope, InVain
-from pair.core.jobs import JobLog
-from pair.core.ledger import Lease, Ledger
+from pair.core.ledger import Lease
 from pair.core.limits import Limits
 from pair.core.load import discount_refused, forget_calls
+from pair.core.matching import Matching
 from pair.core.membership import Membership, Node
 from pair.core.names import ModelName, NodeId, Outcome, TicketId
-from pair.core.replica import Replica
 from pair.core.retrying import RULES, Hurts
-from pair.core.standing import opens_at, prove, restore, set_aside
-from pair.core.strategies import Strategy
+from pair.core.standing import prove, restore, set_aside
 from pair.core.ticket import Ticket
-from pair.core.waiting_room import Line, WaitingRoom
 from pair.errors import BookkeepingError
 
 _SERVICE_WEIGHT = 0.2
@@ -36,36 +30,31 @@ calls count.
 
 
 class Desk:
-    """Tickets from `Opened` to `Closed`. What it decides goes into `out`, which the scheduler
-    replaces at each event.
+    """Tickets from `Opened` to `Closed`; leases and lines are the matching's, and what it decides
+    goes out there, too.
     """
 
     def __init__(
         self,
         limits: Limits,
-        strategy: Strategy,
         membership: Membership,
         fleet: Fleet,
-        alarms: Alarms,
-        *,
-        now: float,
+        hope: Hope,
+        matching: Matching,
     ) -> None:
-        self.strategy = strategy
         self.tickets: dict[TicketId, Ticket] = {}
-        self.ledger = Ledger()
-        self.room = WaitingRoom(limits.waiting_limit)
-        self.jobs = JobLog(limits)
+        self.matching = matching
+        self.room = matching.room
+        self.ledger = matching.ledger
+        self.jobs = matching.jobs
         self.draining = False
         self.opened_count = 0
         self.closed_count: dict[Outcome, int] = dict.fromkeys(Outcome, 0)
-        self.out: list[Decision] = []
         self._limits = limits
         self._membership = membership
         self._fleet = fleet
-        self._alarms = alarms
-        self.hope = Hope(limits, membership, fleet, alarms, now=now)
+        self.hope = hope
         self._service_s = 1.0
-        self._stirred: dict[ModelName, None] = {}
 
     # The life of a ticket
 
@@ -89,9 +78,9 @@ class Desk:
             self._serve_light(ticket, now)
             return
         self.jobs.open(ticket, now)
-        self._note_fleet(ticket)
-        self._wait(ticket, now)
-        self.match(now)
+        self.matching.note_fleet(ticket)
+        self.matching.wait(ticket, now)
+        self.matching.match(now)
         if ticket.waiting_since is None:
             return
         self.judge_hope(ticket.name, now)
@@ -112,7 +101,7 @@ class Desk:
             replica = ticket.lease.replica
             if replica.unproven and not ticket.lease.light:
                 prove(replica)
-                self.refresh(replica, now)
+                self.matching.refresh(replica, now)
 
     def attempt_failed(self, event: AttemptFailed, now: float) -> Node | None:
         """Settle the lease and decide what follows; returns the node, to be looked at, if it is
@@ -127,7 +116,7 @@ class Desk:
         if node is not None:
             granted_at = ticket.lease.granted_at
             set_aside(replica, node, event.failure, self._limits, now, granted_at=granted_at)
-        self._settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
+        self.matching.settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
         if event.failure.kind in (FailureKind.BUSY, FailureKind.RATE_LIMITED):
             discount_refused(replica)
         self._try_again(ticket, replica.id.node, event.failure, now)
@@ -143,9 +132,9 @@ class Desk:
             answered = event.outcome is Outcome.ANSWERED
             if answered:
                 self._served(lease, now)
-            if self._settle(ticket, lease, now, left=not answered):
+            if self.matching.settle(ticket, lease, now, left=not answered):
                 node = self._membership.nodes.get(lease.replica.id.node)
-        self._leave_room(ticket, now)
+        self.matching.leave_room(ticket, now)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1
         self.jobs.close(ticket, event.outcome, event.usage, event.detail, now)
@@ -163,8 +152,10 @@ class Desk:
         """
         for lease in self.ledger.on_node(node.id):
             ticket = self.tickets[lease.ticket]
-            self._settle(ticket, lease, now)
-            self.out.append(Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}"))
+            self.matching.settle(ticket, lease, now)
+            self.matching.out.append(
+                Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}")
+            )
             self._try_again(ticket, node.id, refusals.node_lost(node), now)
         for replica in node.replicas.values():
             forget_calls(replica)
@@ -196,7 +187,7 @@ class Desk:
         elif light:
             self._serve_light(ticket, now)
         else:
-            self._wait(ticket, now)
+            self.matching.wait(ticket, now)
             self.judge_hope(ticket.name, now)
 
     def _ticket(self, ticket_id: TicketId) -> Ticket:
@@ -205,111 +196,13 @@ class Desk:
             raise BookkeepingError(f"I1: ticket {ticket_id} is not open")
         return ticket
 
-    def _settle(self, ticket: Ticket, lease: Lease, now: float, *, left: bool = False) -> bool:
-        """Free the slot, or let it drain if we have `left` the call and the engine may still
-        compute; whether that is so. One that cannot tell stops at its next token, so only a call
-        that had none yet drains there.
-        """
-        counts = lease.replica.draining.counts
-        drains = left and not lease.light and (counts or not ticket.committed)
-        self.ledger.settle(lease.id, left_at=now if drains else None)
-        ticket.lease = None
-        self.refresh(lease.replica, now)
-        return drains
-
-    def _wait(self, ticket: Ticket, now: float) -> None:
-        ticket.waiting_since = now
-        self.room.add(ticket)
-        self._stirred[ticket.name] = None
-        if self._limits.wait_limit_s > 0:
-            # Waiting done before an attempt that failed counts, too.
-            self._alarms.set(ticket, now + max(0.0, self._limits.wait_limit_s - ticket.queued_s))
-
-    def _leave_room(self, ticket: Ticket, now: float) -> None:
-        if ticket.waiting_since is not None:
-            self.room.remove(ticket)
-            ticket.queued_s += now - ticket.waiting_since
-            ticket.waiting_since = None
-            self._alarms.cancel(ticket)
-            if self.room.line(ticket.name) is None:
-                self.hope.forget(ticket.name)
-
     def _refuse(self, ticket: Ticket, kind: RefusalKind, detail: str, now: float) -> None:
-        self._leave_room(ticket, now)
+        self.matching.leave_room(ticket, now)
         ticket.over = True
         # When about one more call will have ended; between 1 s and a minute, because clients obey
         # this literally.
         retry_after_s = None if kind in HOPELESS else min(60, max(1, round(self._service_s)))
-        self.out.append(Refuse(ticket.id, kind, detail, retry_after_s))
-
-    # Dispatch
-
-    def match(self, now: float) -> None:
-        """Give free slots to those who wait, first come first, until neither is left among the
-        names that were stirred.
-
-        Whom the strategy leaves waiting, that one alone waits; it is asked again at the next event.
-        """
-        names, self._stirred = self._stirred, {}
-        asides: dict[ModelName, Line] = {}
-        while served := [found for name in names if (found := self._next_served(name))]:
-            line, ticket, candidates = min(served, key=lambda found: found[1].arrival)
-            choice = self.strategy.choose(ticket, candidates, now)
-            if choice is None:
-                line.step_aside(ticket)
-                asides[ticket.name] = line
-            else:
-                self._leave_room(ticket, now)
-                self._lease(ticket, choice.replica, choice.reason, now)
-        for line in asides.values():
-            line.all_back()
-        # A grant stirs nothing new: it only takes a slot away.
-        self._stirred = dict.fromkeys(asides)
-
-    def refresh(self, replica: Replica, now: float) -> None:
-        """A count, a state or a phase of this replica changed: those who wait for it may be
-        served.
-        """
-        at = opens_at(replica, self._limits, now)
-        if at is not None:
-            self._alarms.set(replica, at)
-        if self._fleet.refresh(replica, now):
-            self._stirred.update(dict.fromkeys(self._fleet.names_of(replica)))
-
-    def _next_served(self, name: ModelName) -> tuple[Line, Ticket, Collection[Replica]] | None:
-        free = self._fleet.free(name)
-        line = self.room.line(name)
-        if not free or line is None:
-            return None
-        for ticket in line.heads():
-            candidates = allowed(ticket, free, self._fleet)
-            if candidates:
-                return line, ticket, surest(candidates, self._fleet)
-        return None
-
-    def _lease(self, ticket: Ticket, replica: Replica, reason: str, now: float) -> None:
-        ticket.lease = self.ledger.grant(ticket.id, replica, now, light=ticket.opened.light)
-        ticket.attempts += 1
-        self._fleet.refresh(replica, now)
-        if ticket.model != ticket.opened.model:
-            reason = f"{reason}; the only model, whose engine takes any name"
-        if ticket.last_failure is not None:
-            reason = f"{reason}; attempt {ticket.attempts} after: {ticket.last_failure.detail}"
-        self.jobs.granted(ticket, replica, reason, now)
-        job = self.jobs.of_ticket(ticket.id)
-        self._note_fleet(ticket)
-        job_id = None if job is None else job.id
-        self.out.append(
-            Dispatch(
-                ticket.id,
-                ticket.lease.id,
-                replica.id,
-                ticket.attempts,
-                reason,
-                ticket.queued_s,
-                job_id,
-            )
-        )
+        self.matching.out.append(Refuse(ticket.id, kind, detail, retry_after_s))
 
     def _serve_light(self, ticket: Ticket, now: float) -> None:
         """A light request takes no slot and never waits. The first of those that know what it asks
@@ -319,24 +212,12 @@ class Desk:
         if ready:
             prefers = ticket.opened.prefers
             first = min(ready, key=lambda one: (one.report.engine_kind not in prefers, one.id))
-            self._lease(ticket, first, "a light request takes no slot", now)
+            self.matching.grant(ticket, first, "a light request takes no slot", now)
         elif ticket.last_failure is not None:
             detail = refusals.attempts_spent(ticket, ticket.last_failure)
             self._refuse(ticket, RefusalKind.ATTEMPTS_SPENT, detail, now)
         else:
             self._refuse_for(ticket, self.hope.unserved(ticket.model), now)
-
-    def _note_fleet(self, ticket: Ticket) -> None:
-        """Tell the ticket's job who could serve it: for a pinned call that is one node."""
-        job = self.jobs.of_ticket(ticket.id)
-        if job is None or job.fleet_version == self._fleet.version:
-            return
-        ready = filter(self._fleet.ready, self._fleet.holders(ticket.name))
-        if ticket.pin is None:
-            job.note_fleet(ready)
-            job.fleet_version = self._fleet.version
-        else:
-            job.note_fleet(replica for replica in ready if replica.id.node == ticket.pin)
 
     # Who waits in vain is told so
 
@@ -348,7 +229,7 @@ class Desk:
             line = self.room.line(name)
             if line is not None and line.few:
                 # Whoever avoids a node does so only while another one is at hand.
-                self._stirred[name] = None
+                self.matching.stir(name)
 
     def _renamed(self, name: ModelName) -> ModelName:
         """The line in which those stand from now on who wait for this name, which no node had yet
@@ -358,7 +239,7 @@ class Desk:
         if meant != name:
             self.room.rename(name, meant)
             self.hope.forget(name)
-            self._stirred[meant] = None
+            self.matching.stir(meant)
         return meant
 
     def judge_hope(self, name: ModelName, now: float) -> None:

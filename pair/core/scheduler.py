@@ -26,7 +26,9 @@ from pair.core.events import (
     Ticked,
 )
 from pair.core.fleet import Fleet
+from pair.core.hope import Hope
 from pair.core.limits import Limits
+from pair.core.matching import Matching
 from pair.core.membership import LATE_S, Membership
 from pair.core.names import ModelName, NodeId
 from pair.core.replica import Replica
@@ -40,7 +42,8 @@ class Scheduler:
     """One queue, late binding: a ticket is bound to a replica only when a slot there is free.
 
     Attributes:
-        membership, fleet, desk: for reading (snapshots, tests); only `handle` changes them.
+        membership, fleet, matching, desk: for reading (snapshots, tests); only `handle` changes
+            them.
         clock: the `now` of the latest event.
     """
 
@@ -52,7 +55,9 @@ class Scheduler:
         self._promised: float | None = None
         self.membership = Membership(limits)
         self.fleet = Fleet(self.membership.nodes)
-        self.desk = Desk(limits, strategy, self.membership, self.fleet, self._alarms, now=now)
+        hope = Hope(limits, self.membership, self.fleet, self._alarms, now=now)
+        self.matching = Matching(limits, strategy, self.fleet, self._alarms, hope)
+        self.desk = Desk(limits, self.membership, self.fleet, hope, self.matching)
         self._watch = Watch(limits, self.membership, self.fleet, self.desk, self._alarms)
 
     def handle(self, event: Event, now: float) -> list[Decision]:
@@ -72,9 +77,9 @@ class Scheduler:
             # Seen at any event: after a sleep a probe's limit may pass before the tick is fed.
             self._watch.woke_late(now)
         decisions: list[Decision] = []
-        self.desk.out = self._watch.out = decisions
+        self.matching.out = self._watch.out = decisions
         self._take(event, now)
-        self.desk.match(now)
+        self.matching.match(now)
         wake_at = self._alarms.next_at()
         if wake_at is not None and (self._promised is None or wake_at < self._promised):
             self._promised = wake_at
@@ -122,7 +127,7 @@ class Scheduler:
                 case Ticket() as ticket:
                     self.desk.wait_due(ticket, now)
                 case Replica() as replica:
-                    self.desk.refresh(replica, now)
+                    self.matching.refresh(replica, now)
                 case ("probe", str(node_id)):
                     self._watch.probe_due(NodeId(node_id), now)
                 case ("hope", str(name)):

@@ -96,7 +96,7 @@ def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     desk = scheduler.desk
     return Snapshot(
         uptime_s=now - scheduler.started_at,
-        strategy=desk.strategy.name,
+        strategy=scheduler.matching.strategy.name,
         draining=desk.draining,
         waiting=len(desk.room),
         waiting_limit=scheduler.limits.waiting_limit,

@@ -163,7 +163,7 @@ class Watch:
 
     def _look_again(self, node: Node, now: float) -> None:
         for replica in node.replicas.values():
-            self._desk.refresh(replica, now)
+            self._desk.matching.refresh(replica, now)
         self._desk.judge_everyone(now)
 
     def _probe(self, node: Node, now: float) -> None:

@@ -74,7 +74,7 @@ def simulation_report(world: World, alone: World) -> SimulationReport:
     fates = Counter(record.outcome for record in records)
     slots = sum(machine.slots for machine in machines)
     return SimulationReport(
-        strategy=world.scheduler.desk.strategy.name,
+        strategy=world.scheduler.matching.strategy.name,
         calls=len(records),
         outcomes={outcome.value: fates[outcome] for outcome in Outcome},
         attempts=sum(record.attempts for record in records),

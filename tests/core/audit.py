@@ -493,6 +493,6 @@ class AuditedScheduler(Scheduler):
 
     def replay(self) -> None:
         """I8: the same events at the same times give the same decisions."""
-        again = Scheduler(self.limits, any_strategy(self.desk.strategy.name), self.started_at)
+        again = Scheduler(self.limits, any_strategy(self.matching.strategy.name), self.started_at)
         for event, now, decisions in self.log:
             assert again.handle(event, now) == decisions, f"I8: {event} at {now} differs"
