@@ -25,6 +25,7 @@ from pair.core.names import JobId
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import Snapshot, take_snapshot
 from pair.errors import UnusableAddress
+from pair.proxy.doubled_engines import with_doubles
 from pair.proxy.metrics import SchedulerCollector
 from pair.wire.dialects import Dialect
 from pair.wire.errors import own_error
@@ -90,7 +91,8 @@ class Admin:
         return take_snapshot(self._scheduler, asyncio.get_running_loop().time())
 
     async def _get_snapshot(self, _: web.Request) -> web.Response:
-        shown = snapshot_json(self._snapshot(), version=pair.__version__, proxy_id=self._proxy_id)
+        snapshot = with_doubles(self._snapshot())
+        shown = snapshot_json(snapshot, version=pair.__version__, proxy_id=self._proxy_id)
         return web.json_response(shown)
 
     async def _get_jobs(self, _: web.Request) -> web.Response:
