@@ -16,9 +16,10 @@ from pair.relay.addresses import TcpAddress
 from pair.relay.exchange import Exchange, Receiver
 from pair.relay.frontage import Frontage
 from pair.relay.heads import REASONS, RETRY_AFTER_S, RequestHead
+from pair.relay.intake import Intake
 from pair.relay.request_body import RequestBody
 from pair.relay.request_reader import RequestReader
-from pair.relay.sockets import end_sending, reset, tune, unacknowledged_bytes
+from pair.relay.sockets import end_sending, has_left, reset, tune
 
 # Pipelined requests, kept unparsed while an earlier one is answered: a few with the long bodies of
 # agents, or hundreds of small ones.
@@ -58,11 +59,9 @@ class ClientConnection(asyncio.Protocol):
         self._held_from = 0
         self._read_paused = False
         self._write_paused = False
-        self._written_bytes = 0
-        # For the sweep: since when in this stage, when last heard of, what the kernel has taken
-        # and since when.
-        self._since = self._heard_at = self._taken_at = self._loop.time()
-        self._taken_bytes = 0
+        # For the sweep: since when in this stage, when last heard of, since when nobody listens.
+        self._since = self._heard_at = self._paused_at = self._loop.time()
+        self._intake = Intake(self._since)
 
     # --- what the transport calls ----------------------------------------------------------------
 
@@ -183,6 +182,7 @@ class ClientConnection(asyncio.Protocol):
     def _pause_reading(self) -> None:
         if not self._read_paused and not self._transport.is_closing():
             self._read_paused = True
+            self._paused_at = self._loop.time()
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
@@ -243,7 +243,7 @@ class ClientConnection(asyncio.Protocol):
     def write(self, piece: bytes) -> None:
         """To the client, now; into nothing once the client has left."""
         if self._stage is not _Stage.CLOSED and not self._transport.is_closing():
-            self._written_bytes += len(piece)
+            self._intake.written_bytes += len(piece)
             self._transport.write(piece)
 
     def answered(self, *, keep: bool) -> None:
@@ -353,15 +353,7 @@ class ClientConnection(asyncio.Protocol):
     def sweep(self, now: float) -> None:
         """Head, idleness, a client that sends no body or takes no answer, the last moments."""
         limits = self._front.limits
-        pending_bytes = self._transport.get_write_buffer_size()
-        taken_bytes = self._written_bytes - pending_bytes
-        if pending_bytes:
-            # The kernel takes more only when a good part of what it holds has left.
-            taken_bytes -= unacknowledged_bytes(self._transport)
-        if pending_bytes == 0 or taken_bytes != self._taken_bytes:
-            self._taken_bytes = taken_bytes
-            self._taken_at = now
-        elif now - self._taken_at > limits.write_limit_s:
+        if self._intake.stuck_s(self._transport, now) > limits.write_limit_s:
             self._transport.abort()
             return
         stage = self._stage
@@ -372,12 +364,21 @@ class ClientConnection(asyncio.Protocol):
             elif now - self._since > limits.head_limit_s:
                 self._say(408, "The head of the request took too long.")
         elif stage is _Stage.LINGERING:
-            if pending_bytes:
+            if self._transport.get_write_buffer_size():
                 self._since = now
             elif now - self._since > LINGER_S:
                 self._transport.abort()
+        elif stage is _Stage.SERVING and self._read_paused and self._has_left(now):
+            self._leave()
+            self._transport.abort()
         elif self._exchange is not None:
             self._sweep_upload(self._exchange, now)
+
+    def _has_left(self, now: float) -> bool:
+        """Or speaks through a tunnel to who takes nothing: behind that, no end can be seen."""
+        tunnel = self._receiver is not None
+        stuck = now - self._paused_at > self._front.limits.write_limit_s
+        return (tunnel and stuck) or has_left(self._transport, reset_only=tunnel)
 
     def _sweep_upload(self, exchange: Exchange, now: float) -> None:
         limits = self._front.limits

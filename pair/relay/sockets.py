@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import struct
 import sys
@@ -29,6 +30,9 @@ WRITE_LOW_BYTES = 16 * 1024
 UNSENT_BYTES = 64 * 1024
 
 _INT = struct.Struct("i")
+# Said of a connection whose other side has closed in order; not every system tells it apart.
+_CLOSED_OVER_THERE: int = getattr(select, "POLLRDHUP", 0)
+
 # Files for what are no clients and nothing that is asked for them: listeners, logs, probes.
 FILES_ASIDE = 64
 
@@ -92,6 +96,26 @@ def unacknowledged_bytes(transport: asyncio.Transport) -> int:
     except OSError:
         return 0
     return int(_INT.unpack(said)[0])
+
+
+def has_left(transport: asyncio.Transport, *, reset_only: bool) -> bool:
+    """Whether the other side has closed or reset it, told without reading what it has sent; False
+    where the system cannot say.
+
+    `reset_only`: one that has merely said its last still listens.
+    """
+    if sys.platform == "win32":
+        return False
+    connected = transport.get_extra_info("socket")
+    if connected is None or connected.fileno() < 0:
+        return False
+    asking = select.poll()
+    asking.register(connected.fileno(), _CLOSED_OVER_THERE)
+    seen = sum(said for _, said in asking.poll(0))
+    if not reset_only:
+        return seen != 0
+    # Where a mere end cannot be told from a reset, only what is an error is one.
+    return bool(seen & (select.POLLERR | (select.POLLHUP if _CLOSED_OVER_THERE else 0)))
 
 
 def unread_bytes(transport: asyncio.BaseTransport, limit_bytes: int) -> bytes:

@@ -272,6 +272,30 @@ async def test_a_hang_up_while_the_handler_waits(hang_up: HangUp) -> None:
         assert await within(fates.get(), HANG_UP_BOUND_S) is True
 
 
+@pytest.mark.usefixtures("_fast_sweep")
+@hang_ups
+async def test_a_hang_up_is_seen_while_an_upload_waits_for_room(hang_up: HangUp) -> None:
+    """Nothing is read from such a client, so nothing comes of its end by itself."""
+    tasks: list[asyncio.Task[None] | None] = []
+
+    async def serve(exchange: Exchange) -> None:
+        tasks.append(asyncio.current_task())
+        await exchange.read_body(1 << 30)
+
+    post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n"
+    limits = front_limits(buffered_limit_bytes=1 << 20)
+    async with Front(serve, limits) as front:
+        address = await front.open("127.0.0.1:0")
+        async with client(address) as first, client(address) as second:
+            await first.send(post)
+            await eventually(lambda: front.buffered_bytes == 900000)
+            await second.send(post + b"x" * 100_000)
+            await eventually(lambda: len(tasks) == 2)
+            await hang_up(second)
+            await eventually(lambda: front.connections == 1)
+            assert front.buffered_bytes == 900000
+
+
 @hang_ups
 async def test_a_hang_up_in_the_middle_of_an_upload(hang_up: HangUp) -> None:
     async with upstream(answering()) as up, relay(up.address) as bare, client(bare.address) as wire:
