@@ -19,8 +19,9 @@ class Swept(Protocol):
 class Sweep:
     """Runs one timer while there is anything to look at."""
 
-    def __init__(self, interval_s: float = INTERVAL_S) -> None:
-        self._interval_s = interval_s
+    def __init__(self, interval_s: float | None = None) -> None:
+        # Looked up when made, not when defined: tests make it shorter.
+        self._interval_s = INTERVAL_S if interval_s is None else interval_s
         self._swept: set[Swept] = set()
         self._timer: asyncio.TimerHandle | None = None
 

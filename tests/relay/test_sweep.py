@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pair.relay.sweep import Sweep
+from pair.relay.sweep import INTERVAL_S, Sweep
 from tests.relay.wires import within
 
 
@@ -37,6 +37,7 @@ async def test_each_is_looked_at_until_it_is_taken_out(monkeypatch: pytest.Monke
     assert (len(two.seen), len(five.seen)) == (2, 5)
     assert five.seen == sorted(five.seen)
     assert two.seen == five.seen[:2]
+    assert five.seen[-1] - five.seen[0] < INTERVAL_S, "the interval is not the one at the import"
 
 
 async def test_it_starts_again_after_it_was_empty(monkeypatch: pytest.MonkeyPatch) -> None:
