@@ -213,10 +213,9 @@ class Attempt:
         """Tokens as far as the answer told."""
         return Usage() if self._meter is None else self._meter.usage()
 
-    @property
-    def mid_line(self) -> bool:
-        """Whether what the client has ends within a line."""
-        return self._meter is not None and self._meter.mid_line
+    def ends(self) -> bytes:
+        """With what the answer ends that the client has so far; see `AnswerMeter.ends`."""
+        return b"\n\n" if self._meter is None else self._meter.ends()
 
     def _stall(self, silent_s: float) -> None:
         self._stalled_s = silent_s

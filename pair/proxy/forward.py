@@ -25,8 +25,9 @@ from pair.proxy.silence import Silence, Silences
 from pair.proxy.stickiness import Stickiness
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
+from pair.wire.broken_streams import last_event
 from pair.wire.dialects import kinds_for, plain_target
-from pair.wire.errors import error_event
+from pair.wire.errors import own_error
 from pair.wire.headers import (
     REQUEST_ID,
     First,
@@ -203,14 +204,13 @@ class Forward:
 
     def _end_broken(self, detail: str) -> None:
         """End so that nobody takes it for whole: a stream with an error event in the client's
-        dialect, then, like everything else, a cut.
+        dialect, if one can still be put in, then, like everything else, a cut.
         """
         # Where the answer's length is fixed, or it is compressed, nothing can be put in.
         if self._attempt is not None and self._attempt.streams and self._exchange.open_ended:
             message = f"The answer broke off: {detail}"
-            mid_line = self._attempt.mid_line
-            event = error_event(self._peek.dialect, message, ENGINE_ERROR, mid_line=mid_line)
-            self._exchange.send(event)
+            error = own_error(self._peek.dialect, 502, ENGINE_ERROR, message)
+            self._exchange.send(last_event(self._peek.dialect, self._attempt.ends(), error))
         self._exchange.cut()
 
     def _answer_stopped(self, ticket: TicketId) -> None:

@@ -51,10 +51,11 @@ class AnswerMeter:
             del tail[:-TAIL_LIMIT_BYTES]
             self._whole = False
 
-    @property
-    def mid_line(self) -> bool:
-        """Whether the answer so far ends within a line; see `errors.error_event`."""
-        return self._counter.mid_line
+    def ends(self) -> bytes:
+        """With what the answer ends so far: 8 KiB of it at least, or all, as after a blank line."""
+        if self._whole:
+            return b"\n\n" + self._head + self._tail
+        return bytes(self._tail)
 
     def usage(self) -> Usage:
         """The engine's own counts; without them a stream's events stand for its output tokens.

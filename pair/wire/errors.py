@@ -174,19 +174,6 @@ def models_sentence(existing: Sequence[str]) -> str:
     return f"There are: {listed(existing)}."
 
 
-def error_event(dialect: Dialect, message: str, code: str, *, mid_line: bool = False) -> bytes:
-    """What ends a stream that broke off after its first content byte, so that no client takes the
-    cut for an end.
-
-    `mid_line` says that the last relayed byte did not end a line; the torn event is then closed
-    first.
-    """
-    event = closing_event(dialect, own_error(dialect, 502, code, message))
-    if not mid_line:
-        return event
-    return (b"\n" if dialect is Dialect.OLLAMA else b"\n\n") + event
-
-
 def closing_event(dialect: Dialect, error: bytes) -> bytes:
     """An error in this dialect's shape, on one line, as the last event of a stream."""
     match dialect:

@@ -34,13 +34,7 @@ class EventCounter:
     def feed(self, piece: bytes) -> None:
         """Count the marks that become whole with this piece, which is not empty."""
         if not self._mark:
-            self._end = piece[-1:]
             return
         seen = self._end + piece
         self.count += seen.count(self._mark)
         self._end = seen[1 - len(self._mark) :]
-
-    @property
-    def mid_line(self) -> bool:
-        """Whether the stream stands within a line, which an event of ours must not go on."""
-        return not self._end.endswith(b"\n")

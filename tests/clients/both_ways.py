@@ -7,7 +7,7 @@ moments, durations).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -84,6 +84,19 @@ async def complaint(kind: type[Exception], call: Awaitable[Any]) -> dict[str, An
     error = caught.value
     status = getattr(error, "status_code", None)
     return {"type": type(error).__name__, "words": str(error), "status": status}
+
+
+async def pieces_until(kind: type[Exception], stream: AsyncIterator[str]) -> tuple[str, str]:
+    """The text that came before a stream ended with this error, and the error's words."""
+    pieces: list[str] = []
+
+    async def read() -> None:
+        async for piece in stream:
+            pieces.append(piece)  # noqa: PERF401 - what came before the error must be kept
+
+    with pytest.raises(kind) as caught:
+        await read()
+    return "".join(pieces), str(caught.value)
 
 
 def text_of(chunks: Iterable[dict[str, Any]]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from pair.core.names import Outcome
 from pair.settings import QueueSettings, Settings
-from tests.clients.both_ways import both, complaint
+from tests.clients.both_ways import both, complaint, pieces_until
 from tests.clients.libraries import LIBRARIES, Ask
 from tests.support.house import FAST, House, chat, house
 
@@ -42,19 +42,6 @@ async def full_house(slots: int) -> AsyncIterator[tuple[House, Callable[[], None
                 holder.hang_up()
 
         yield built, free
-
-
-async def pieces_until(kind: type[Exception], stream: AsyncIterator[str]) -> tuple[str, str]:
-    """The text that came before a stream ended with this error, and the error's words."""
-    pieces: list[str] = []
-
-    async def read() -> None:
-        async for piece in stream:
-            pieces.append(piece)  # noqa: PERF401 - what came before the error must be kept
-
-    with pytest.raises(kind) as caught:
-        await read()
-    return "".join(pieces), str(caught.value)
 
 
 @every_library

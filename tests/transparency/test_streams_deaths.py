@@ -27,13 +27,18 @@ DIALECTS = ("openai", "anthropic", "ollama")
 DEATHS = ("close", "reset", "mid_chunk", "mid_line", "garbage")
 
 
-async def die(call: Call, how: str, last: bytes) -> None:
+# Beginnings of an event after which one of ours can still be read.
+BEGINNINGS = {"openai": b"data: ", "anthropic": b'event: x\ndata: {"ty', "ollama": b" "}
+TORN = {"openai": b'data: {"choi', "ollama": b'{"do'}
+
+
+async def die(call: Call, how: str, beginning: bytes) -> None:
     """After a whole event."""
     match how:
         case "mid_chunk":
-            await call.send(b"ff\r\n" + last[:6])
+            await call.send(b"ff\r\n" + beginning)
         case "mid_line":
-            await call.send(chunk(last[:6]))
+            await call.send(chunk(beginning))
         case "garbage":
             await call.send(b"this is no chunk\r\n")
     if how == "reset":
@@ -69,7 +74,7 @@ async def test_04_a_stream_whose_engine_dies_ends_with_an_error_event_and_no_end
         await call.send(stream_head(dialect), chunk(event))
         head = await wire.until(b"\r\n\r\n")
         first = await wire.until(event)
-        await die(call, how, last)
+        await die(call, how, BEGINNINGS[dialect])
         body, whole = dechunked(first + await wire.rest())
         assert head.startswith(b"HTTP/1.1 200 ")
         assert not whole, "the end of the chunks must be missing"
@@ -78,6 +83,26 @@ async def test_04_a_stream_whose_engine_dies_ends_with_an_error_event_and_no_end
         assert "broke off" in (error if dialect == "ollama" else error["message"])
         await assert_failed_once(built)
         assert caplog.text.count("outcome=failed why=engine_error") == 1
+
+
+@pytest.mark.parametrize("through_nodes", [False, True], ids=["direct", "node"])
+@pytest.mark.parametrize("how", ["mid_chunk", "mid_line"])
+@pytest.mark.parametrize("dialect", TORN)
+async def test_04_a_stream_that_is_torn_in_a_value_gets_no_event_but_the_cut(
+    dialect: str, how: str, through_nodes: bool
+) -> None:
+    """Whatever came after it would be read as its other half."""
+    event, _ = EVENTS[dialect]
+    async with (
+        scripted(through_nodes=through_nodes) as (built, [engine]),
+        asking(built, request(dialect)) as wire,
+    ):
+        call = await engine.next_call()
+        await call.send(stream_head(dialect), chunk(event))
+        await wire.until(b"\r\n\r\n")
+        await die(call, how, TORN[dialect])
+        assert dechunked(await wire.rest()) == (event + TORN[dialect], False)
+        await assert_failed_once(built)
 
 
 @pytest.mark.parametrize("through_nodes", [False, True], ids=["direct", "node"])

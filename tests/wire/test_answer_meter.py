@@ -87,7 +87,13 @@ def test_a_compressed_answer_has_no_usage() -> None:
     assert meter([stream(3, USAGE)], EVENTS, b"Identity").usage() == Usage(20, None, 7)
 
 
-def test_it_tells_whether_a_line_is_open() -> None:
-    assert meter([b"data: {"], EVENTS).mid_line
-    assert not meter([event("a")], EVENTS).mid_line
-    assert not meter([], EVENTS).mid_line
+def test_it_tells_how_the_answer_ends_so_far() -> None:
+    """A long one without its beginning, a short one as after a blank line."""
+    assert meter([], EVENTS).ends() == b"\n\n"
+    assert meter([b"data: {"], EVENTS).ends() == b"\n\ndata: {"
+    long = b"x" * HEAD_LIMIT_BYTES + b"y" * TAIL_LIMIT_BYTES
+    assert meter([long], EVENTS).ends() == b"\n\n" + long
+    assert meter([long + b"y"], EVENTS).ends() == b"y" * TAIL_LIMIT_BYTES
+    one_by_one = meter([b"x", *[b"y"] * (4 * TAIL_LIMIT_BYTES)], EVENTS).ends()
+    assert b"\n" not in one_by_one
+    assert TAIL_LIMIT_BYTES <= len(one_by_one) <= 2 * TAIL_LIMIT_BYTES

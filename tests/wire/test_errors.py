@@ -14,7 +14,7 @@ from pair.core.refusals import NAMES_SHOWN
 from pair.errors import RequestFault
 from pair.wire.dialects import Dialect
 from pair.wire.errors import (
-    error_event,
+    closing_event,
     fault_answer,
     loop_answer,
     model_missing,
@@ -202,24 +202,10 @@ def test_a_long_list_of_models_is_cut() -> None:
     assert models_sentence(many).endswith("m019 and 5 more.")
 
 
-def test_an_error_event_is_one_whole_event() -> None:
-    openai = error_event(Dialect.OPENAI, "It broke off.", "cut")
-    assert openai.startswith(b'data: {"error": {')
-    assert openai.endswith(b"}\n\n")
-    anthropic = error_event(Dialect.ANTHROPIC, "It broke off.", "cut")
-    assert anthropic.startswith(b'event: error\ndata: {"type": "error"')
-    ollama = error_event(Dialect.OLLAMA, "It broke off.", "cut")
-    assert json.loads(ollama)["error"] == "It broke off."
-    assert ollama.endswith(b"}\n")
-
-
-@pytest.mark.parametrize("dialect", list(Dialect))
-def test_an_error_event_closes_a_torn_line_first(dialect: Dialect) -> None:
-    whole = error_event(dialect, "It broke off.", "cut")
-    torn = error_event(dialect, "It broke off.", "cut", mid_line=True)
-    assert torn.endswith(whole)
-    assert torn.removesuffix(whole).strip(b"\n") == b""
-    assert torn.startswith(b"\n")
+def test_a_closing_event_is_one_whole_event() -> None:
+    assert closing_event(Dialect.OPENAI, b"{}") == b"data: {}\n\n"
+    assert closing_event(Dialect.ANTHROPIC, b"{}") == b"event: error\ndata: {}\n\n"
+    assert closing_event(Dialect.OLLAMA, b"{}") == b"{}\n"
 
 
 def test_a_loop_is_told_with_what_ends_it() -> None:

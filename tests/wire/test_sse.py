@@ -44,18 +44,9 @@ def test_one_by_one_is_as_all_at_once(pieces: list[bytes]) -> None:
     whole = b"".join(pieces)
     counted = count(b"text/event-stream", pieces)
     assert counted.count == (b"\n" + whole).count(b"\ndata:")
-    assert counted.mid_line == bool(whole and not whole.endswith(b"\n"))
 
 
 @pytest.mark.parametrize("kind", [b"application/json", b""])
 def test_what_is_no_stream_has_no_events(kind: bytes) -> None:
     counter = count(kind, [STREAM])
     assert counter.count == 0
-    assert not counter.mid_line
-
-
-@pytest.mark.parametrize(
-    ("pieces", "mid_line"), [([], False), ([b"data: {"], True), ([b"data: {", b"}\n\n"], False)]
-)
-def test_it_tells_whether_a_line_is_open(pieces: list[bytes], mid_line: bool) -> None:
-    assert count(b"text/event-stream", pieces).mid_line is mid_line
