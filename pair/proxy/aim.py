@@ -82,12 +82,10 @@ def aim(
     once = peek.light and not only_asks(method, peek.path)
     if peek.act is not None:
         return replace(_aim_at_one(scheduler, peek, node), makes=made, once=True)
-    aimed = Aim(peek, node, makes=made, once=once)
-    if node is not None:
-        return aimed
-    if peek.ids and (known := stickiness.node_of(peek.ids)) is not None:
-        return replace(aimed, pin=known[1], kept=known[0])
-    return replace(aimed, walks=peek.light and peek.model is None)
+    if node is None and peek.ids and (known := stickiness.node_of(peek.ids)) is not None:
+        return Aim(peek, known[1], kept=known[0], makes=made, once=once)
+    walks = node is None and peek.light and peek.model is None
+    return Aim(peek, node, walks=walks, makes=made, once=once)
 
 
 def _aim_at_one(scheduler: Scheduler, peek: Peek, node: str | None) -> Aim:

@@ -151,6 +151,8 @@ class Forward:
                         self._exchange, hold, silence, headers, self._aim, learner
                     )
                     await self._attempt.run(link, head, self._body)
+                    # Not asked whether to go on, tenacity costs half (30 to 17 us, 2026-11-29).
+                    return
         finally:
             # tenacity keeps what an attempt raised, whose traceback keeps this frame: with this
             # name in it that is a circle, and the request's body stays until the next full
