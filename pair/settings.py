@@ -253,6 +253,15 @@ class RelaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedEngine:
+    """An engine of this machine that the user names; its key as in `FixedNode`."""
+
+    url: str
+    key_env: str = ""
+    key_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSettings:
     """A machine that offers its engines."""
 
@@ -263,8 +272,12 @@ class NodeSettings:
         "Where proxies connect; loopback until machines can be paired.",
         form="port",
     )
-    engines: tuple[str, ...] = knob(
-        (), "", "Engines besides those found on the usual ports, as URLs.", form="url"
+    engines: tuple[NamedEngine, ...] = knob(
+        (),
+        "",
+        "Engines besides those found on the usual ports, as `URL`, `URL,key_env=VARIABLE` or "
+        "`URL,key_file=PATH`; what comes through this node then carries that API key.",
+        form="url",
     )
     find_engines: bool = knob(
         True, "", "Look for Ollama, LM Studio, llama.cpp, vLLM and SGLang on their usual ports."

@@ -19,7 +19,7 @@ from pair.errors import NodeFault, RequestFault
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
-from pair.wire.dialects import dialect_of, plain_target, split_target
+from pair.wire.dialects import dialect_of, may_generate, plain_target, split_target
 from pair.wire.errors import (
     MODEL_NOT_FOUND,
     NODE_BUSY,
@@ -149,7 +149,14 @@ class App:
             if choice is None:
                 raise self._not_here(seen.model)
             return choice
-        choice = book.for_path(seen.path) if visit.light else book.only_replica()
+        if not head.protocol and not may_generate(seen.path):
+            visit.light = True  # as at the proxy
+        if not visit.light:
+            choice = book.only_replica()
+        elif engine is None:
+            choice = book.for_path(seen.path)
+        else:
+            choice = book.named(engine, None)
         if choice is not None:
             return choice
         if visit.light:
@@ -192,16 +199,23 @@ class App:
     async def _relay(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         exchange = visit.exchange
         engine = choice.engine
+        drop, add = frozenset[bytes](), self._mark
+        if engine.credential is not None:
+            drop, key = engine.credential.headers_for(exchange.head)
+            add = (*add, *key)
         request = request_bytes(
             exchange.head,
             authority=engine.pool.authority,
             body_length=sum(map(len, pieces)),
-            add=self._mark,
+            drop=drop,
+            add=add,
             target=engine.path + plain_target(exchange.head.target),
         )
         try:
             switches = bool(exchange.head.protocol)
-            upstream, head = await engine.pool.ask(request, pieces, switches=switches)
+            upstream, head = await engine.pool.ask(
+                request, pieces, fresh=visit.once, switches=switches
+            )
             visit.status = head.status
             exchange.let_body_go()  # the engine has it, and is asked once
             await carry(exchange, upstream, head, visit, at_once=visit.light)

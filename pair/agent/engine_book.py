@@ -14,6 +14,7 @@ from pair.agent.admission import Admission
 from pair.core.names import EngineName, ModelName
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.relay.addresses import parse_base_url
+from pair.relay.credentials import Credential
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
 from pair.wire.dialects import kinds_for
@@ -33,12 +34,21 @@ class LocalEngine:
         fault: one sentence while it does not answer or says nonsense, "" while all is well.
         warnings: what it says of itself otherwise.
         look: set it to have the engine asked at once, because something happened there.
+        credential: the key that the user has named for it, None without one.
     """
 
-    def __init__(self, name: EngineName, kind: str, url: str, limits: UpstreamLimits) -> None:
+    def __init__(
+        self,
+        name: EngineName,
+        kind: str,
+        url: str,
+        limits: UpstreamLimits,
+        credential: Credential | None = None,
+    ) -> None:
         address, self.path = parse_base_url(url)
         self.name = name
         self.kind = kind
+        self.credential = credential
         self.url = url
         self.pool = UpstreamPool(address, limits)
         self.replicas: tuple[ReplicaReport, ...] = ()

@@ -23,8 +23,9 @@ from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines.engine import Engine, EngineReport
 from pair.engines.finder import EngineFinder, recognise
 from pair.engines.known_engine import KnownEngine
-from pair.engines.question import question_session
+from pair.engines.question import NO_HEADERS, question_session
 from pair.errors import NoConnectionYet, NodeFault, UnreachableNode
+from pair.relay.credentials import Credential, credential_of
 from pair.relay.limits import UpstreamLimits
 from pair.relay.names import Names
 from pair.settings import NodeSettings
@@ -41,12 +42,15 @@ class EngineWatch:
     """Writes the book while `run` runs.
 
     Args:
-        settings: which engines the user named (each is waited for as long as it takes), the word on
-            their slots, and how often to look.
+        settings: which engines the user named (each is waited for as long as it takes), their keys,
+            the word on their slots, and how often to look.
         engines: those of this process, which need no finding.
         left_grace_s: how long the slot of a request whose client left drains where the engine
             cannot count.
         finder: looks on the usual ports as well, None if nobody wants that.
+
+    Raises:
+        SettingsError: the key of an engine is not where the user says.
 
     Attributes:
         found: set once some engine has answered.
@@ -67,7 +71,7 @@ class EngineWatch:
         self._admission = admission
         self._limits = limits
         self._engines = engines
-        self._urls = tuple(dict.fromkeys(url.rstrip("/") for url in settings.engines))
+        self._named = {one.url.rstrip("/"): credential_of(one) for one in settings.engines}
         self._finder = finder
         self._slots = min(settings.slots, SLOTS_LIMIT)
         self._settings = settings
@@ -89,8 +93,9 @@ class EngineWatch:
             for engine in self._engines:
                 follow = partial(self._follow, session, engine)
                 tasks.create_task(self._keep(f"engine {engine.name}", follow))
-            for url in self._urls:
-                tasks.create_task(self._keep(f"engine {url}", partial(self._meet, session, url)))
+            for url, credential in self._named.items():
+                meet = partial(self._meet, session, url, credential)
+                tasks.create_task(self._keep(f"engine {url}", meet))
             if self._finder is not None:
                 find_new = partial(self._find_new, self._finder, session, tasks)
                 tasks.create_task(self._keep("engines on the usual ports", find_new))
@@ -101,28 +106,36 @@ class EngineWatch:
             await _logged(name, look())
             await asyncio.sleep(self._settings.find_s)
 
-    async def _meet(self, session: aiohttp.ClientSession, url: str) -> None:
+    async def _meet(
+        self, session: aiohttp.ClientSession, url: str, credential: Credential | None
+    ) -> None:
         """Find out what is at this address, and follow it as long as it is there."""
         try:
-            engine = await recognise(session, url)
+            engine = await recognise(session, url, headers=credential or NO_HEADERS)
         except NodeFault as fault:
             self._missing[url] = f"No engine at {url}: {fault}"
         else:
             self._missing.pop(url, None)
-            await self._follow(session, engine)
+            await self._follow(session, engine, credential)
 
     async def _find_new(
         self, finder: EngineFinder, session: aiohttp.ClientSession, tasks: asyncio.TaskGroup
     ) -> None:
-        """Look on the usual ports for what was not there before."""
-        known = {_on_loopback(engine.url) for engine in self._book.engines}
+        """Look on the usual ports for what was not there before and has no task of its own."""
+        urls = (*self._named, *(engine.url for engine in self._book.engines))
+        known = {_on_loopback(url) for url in urls}
         for engine in await finder.look(session, known):
             name = f"engine {engine.name}"
             tasks.create_task(_logged(name, self._follow(session, engine)), name=name)
 
-    async def _follow(self, session: aiohttp.ClientSession, engine: Engine) -> None:
+    async def _follow(
+        self,
+        session: aiohttp.ClientSession,
+        engine: Engine,
+        credential: Credential | None = None,
+    ) -> None:
         """Keep the entry of one engine true until it has been gone for too long."""
-        local = LocalEngine(engine.name, engine.kind, engine.url, self._limits)
+        local = LocalEngine(engine.name, engine.kind, engine.url, self._limits, credential)
         if not self._book.add(local):
             return
         logger.info("engine %s at %s", local.name, engine.url)

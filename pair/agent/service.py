@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +32,7 @@ class Node:
         version: of this `pair`.
 
     Raises:
-        SettingsError: the URL of an engine, or the model to be embedded, cannot be used.
+        SettingsError: the URL or the key of an engine, or the model to be embedded, cannot be used.
 
     Attributes:
         address: where it listens, with the real port, once entered.
@@ -46,17 +47,18 @@ class Node:
         name: str,
         version: str,
     ) -> None:
-        for url in settings.node.engines:
-            if not is_base_url(url):
+        for engine in settings.node.engines:
+            if not is_base_url(engine.url):
                 raise SettingsError(
                     "node.engines (--engine) takes URLs such as http://127.0.0.1:8080;"
-                    f" {url!r} is none"
+                    f" {engine.url!r} is none"
                 )
         self.address = ""
         self._settings = settings
         self._node_id = node_id
         self._name = name
         self._version = version
+        self._process = secrets.token_hex(8)
         self.admission = Admission()
         self._book = EngineBook(self.admission)
         self._embedded = _embedded(settings.node)
@@ -134,6 +136,7 @@ class Node:
             draining=self._app.draining,
             replicas=self._book.replicas(),
             warnings=(*self._watch.warnings(), *self._book.warnings()),
+            process=self._process,
         )
 
     async def drain(self, limit_s: float) -> None:

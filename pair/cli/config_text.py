@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pair.cli.knobs import NODES
+from pair.cli.knobs import NODES, named_text
 from pair.errors import SettingsError
-from pair.settings import FixedNode
+from pair.settings import FixedNode, NamedEngine
 
 
 def with_value(text: str, key: str, value: Any) -> str:
@@ -35,7 +35,7 @@ def with_value(text: str, key: str, value: Any) -> str:
         content = before.get(section, {})
         if not isinstance(content, Mapping):
             raise SettingsError(f"{section} is not written as a section [{section}]")
-        raw = list(value) if isinstance(value, tuple) else value
+        raw = [_plain(each) for each in value] if isinstance(value, tuple) else value
         rest = _without(content, name)
         after = {**before, section: rest if raw is None else {**rest, name: raw}}
         changed = _with_line(lines, section, name, None if raw is None else _literal(raw))
@@ -119,6 +119,11 @@ def _comment(line: str) -> str:
             continue  # this # stands inside a text
         return line[found.start() :]
     return ""
+
+
+def _plain(value: Any) -> Any:
+    """One value of a list as the file has it."""
+    return named_text(value) if isinstance(value, NamedEngine) else value
 
 
 def _literal(value: Any) -> str:

@@ -25,7 +25,7 @@ from pair.core.names import NodeId
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions, cores
 from pair.engines.model_file import small_model_path
 from pair.errors import SilentNode
-from pair.settings import NodeSettings, ProxySettings, Settings
+from pair.settings import NamedEngine, NodeSettings, ProxySettings, Settings
 from pair.terminal.figures import several
 from pair.terminal.screen import console_on
 
@@ -154,4 +154,5 @@ async def add_node(stack: AsyncExitStack, settings: NodeSettings, house: str) ->
 def node_settings(number: int, engines: tuple[str, ...]) -> NodeSettings:
     """One of the demo's nodes: on loopback, with just these engines."""
     name = NAMES[number] if number < len(NAMES) else f"node-{number + 1}"
-    return NodeSettings(name=name, listen=FREE_PORT, engines=engines, find_engines=False)
+    named = tuple(map(NamedEngine, engines))
+    return NodeSettings(name=name, listen=FREE_PORT, engines=named, find_engines=False)

@@ -24,8 +24,8 @@ from pair.engines.finder import EngineFinder, PairItself, recognise
 from pair.engines.pair_node import report_of
 from pair.engines.question import NO_HEADERS, question_session
 from pair.errors import NodeFault, PairError, SettingsError, UnreachableNode
-from pair.proxy.service import credentials
-from pair.settings import FixedNode, Settings
+from pair.relay.credentials import Keyed, credential_of
+from pair.settings import Settings
 from pair.terminal.figures import several
 from pair.terminal.panels import ready_words
 
@@ -53,8 +53,10 @@ async def examine(settings: Settings, reach: Reach, listen_s: float = LISTEN_S) 
         findings.append(await proxy(settings))
         findings.append(await own_node(session, settings))
         findings += await engines(session, EngineFinder())
+        for engine in settings.node.engines:
+            findings.append(await with_key(session, engine, f"named engine {engine.url}"))
         for node in settings.nodes:
-            findings.append(await with_key(session, node))
+            findings.append(await with_key(session, node, f"named node {node.url}"))
         if settings.proxy.discovery:
             findings += await announced(session, reach, listen_s)
         else:
@@ -114,20 +116,22 @@ async def engines(session: aiohttp.ClientSession, finder: EngineFinder) -> list[
     return findings
 
 
-async def with_key(session: aiohttp.ClientSession, node: FixedNode) -> Finding:
+async def with_key(session: aiohttp.ClientSession, entry: Keyed, subject: str) -> Finding:
     """The same as `named`, asked with the key that the user has named, too."""
     try:
-        keys = credentials([node])
+        headers = credential_of(entry) or NO_HEADERS
     except SettingsError as fault:
-        return Finding(f"named node {node.url}", "wrong", str(fault))
-    return await named(session, node.url, keys.get(node.url, NO_HEADERS))
+        return Finding(subject, "wrong", str(fault))
+    return await named(session, entry.url, subject, headers)
 
 
 async def named(
-    session: aiohttp.ClientSession, url: str, headers: Mapping[str, str] = NO_HEADERS
+    session: aiohttp.ClientSession,
+    url: str,
+    subject: str,
+    headers: Mapping[str, str] = NO_HEADERS,
 ) -> Finding:
     """Whether a node or an engine answers at a URL that the user named."""
-    subject = f"named node {url}"
     try:
         async with asyncio.timeout(2 * ANSWER_LIMIT_S):
             engine = await recognise(session, url, headers=headers)

@@ -19,10 +19,13 @@ from pair.discovery.fixed_list import base_url
 from pair.errors import SettingsError, UnusableAddress
 from pair.proxy.gate import APPS_WORD, LOOPBACK_WORD
 from pair.relay.addresses import is_base_url, parse_address
-from pair.settings import FixedNode, Settings
+from pair.settings import FixedNode, NamedEngine, Settings
 
 NODES: Final = "nodes"
 """The one key that is a list of tables, `[[nodes]]`, instead of a section."""
+
+Named = FixedNode | NamedEngine
+"""What a user names by its URL, with options behind it."""
 
 TRUE_WORDS: Final = ("1", "true", "yes", "on")
 FALSE_WORDS: Final = ("0", "false", "no", "off")
@@ -34,7 +37,7 @@ class Knob:
 
     Attributes:
         key: `section.name` as in `config.toml`, or `nodes`.
-        kind: the field's type: str, bool, int, float, or a tuple of one of str and `FixedNode`.
+        kind: the field's type: str, bool, int, float, or a tuple of one of str and `Named`.
         unit: "" for names and switches.
         least: the smallest number that makes sense.
         form: what a text must look like, see `pair.settings.knob`.
@@ -120,7 +123,7 @@ def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
     if not isinstance(pieces, list | tuple):
         raise SettingsError(f"is {value!r}; right is a list")
     values = tuple(_one(get_args(knob.kind)[0], knob, piece) for piece in pieces)
-    urls = [value.url for value in values if isinstance(value, FixedNode)]
+    urls = [value.url for value in values if isinstance(value, Named)]
     for url in urls:
         if urls.count(url) > 1:
             raise SettingsError(f"has {url} twice; name each once")
@@ -128,8 +131,8 @@ def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
 
 
 def _one(kind: Any, knob: Knob, value: Any) -> Any:
-    if kind is FixedNode:
-        return _fixed_node(value)
+    if kind in (FixedNode, NamedEngine):
+        return _named(kind, value)
     if kind is bool:
         return _switch(value)
     if kind in (int, float):
@@ -211,52 +214,68 @@ def _origin(text: str) -> str:
 
 
 _KEY_WORDS: Final = ("key", "api_key", "token")
-_NODE_FORM: Final = "URL,slots=N,name=NAME,key_env=VARIABLE,key_file=PATH"
+_OPTION_WORDS: Final = {
+    "slots": "N",
+    "name": "NAME",
+    "key_env": "VARIABLE",
+    "key_file": "PATH",
+}
 
 
-def _fixed_node_table(text: str) -> dict[str, Any]:
+def _options(kind: type[Named]) -> list[str]:
+    return [each.name for each in fields(kind) if each.name != "url"]
+
+
+def _table(kind: type[Named], text: str) -> dict[str, Any]:
     url, *options = text.split(",")
     table: dict[str, Any] = {"url": url}
     for option in options:
         key, equals, value = option.partition("=")
         if not equals:
             # Not quoted: it may be a key.
+            right = ",".join(["URL", *(f"{each}={_OPTION_WORDS[each]}" for each in _options(kind))])
             raise SettingsError(
-                f"has something after a URL that is no name=value; right is {_NODE_FORM}"
+                f"has something after a URL that is no name=value; right is {right}"
             )
         table[key] = int(value) if key == "slots" and value.isdecimal() else value
     return table
 
 
-def _fixed_node(value: Any) -> FixedNode:
-    """From a TOML table, or from text as on the command line (`_NODE_FORM`)."""
-    if isinstance(value, FixedNode):
+def _named(kind: type[Named], value: Any) -> Named:
+    """From a TOML table, or from text as on the command line: `URL,name=value`."""
+    if isinstance(value, kind):
         return value
-    table = _fixed_node_table(value) if isinstance(value, str) else value
+    table = _table(kind, value) if isinstance(value, str) else value
+    options = _options(kind)
     if not isinstance(table, Mapping):
-        raise SettingsError(f"has {value!r}; right is a table with url, slots and name")
-    known = [each.name for each in fields(FixedNode)]
+        raise SettingsError(f"has {value!r}; right is a table with url, {', '.join(options)}")
     for key in table:
         if key in _KEY_WORDS:
             raise SettingsError(
                 f"has an entry with {key}; a key is never written here, where others see it: put it"
                 " in a variable (key_env=NAME) or in a file (key_file=PATH)"
             )
-        if key not in known:
-            raise SettingsError(f"has an entry with {unknown(key, 'setting', key, known)}")
-    url, slots, name = table.get("url"), table.get("slots", 0), table.get("name", "")
+        if key not in ("url", *options):
+            raise SettingsError(f"has an entry with {unknown(key, 'setting', key, options)}")
+    url, slots = table.get("url"), table.get("slots", 0)
     if not isinstance(url, str):
         raise SettingsError("has an entry without a url")
     if not isinstance(slots, int) or isinstance(slots, bool) or slots < 0:
         raise SettingsError(f"has slots {slots!r}; right is a whole number, 0 to ask the engine")
-    if not isinstance(name, str):
-        raise SettingsError(f"has the name {name!r}; right is text")
-    key_env, key_file = table.get("key_env", ""), table.get("key_file", "")
-    if not isinstance(key_env, str) or not isinstance(key_file, str):
-        raise SettingsError("has a key_env or key_file that is no text")
-    if key_env and key_file:
+    for key in options:
+        if key != "slots" and not isinstance(table.get(key, ""), str):
+            raise SettingsError(f"has an entry whose {key} is no text")
+    if table.get("key_env") and table.get("key_file"):
         raise SettingsError(f"has both key_env and key_file for {url}; one is enough")
+    if kind is NamedEngine:
+        return NamedEngine(**{**table, "url": _url(url)})
     try:
-        return FixedNode(base_url(url), slots, name, key_env, key_file)
+        return FixedNode(**{**table, "url": base_url(url)})
     except SettingsError as fault:
         raise SettingsError(f"is wrong: {fault}") from None
+
+
+def named_text(named: Named) -> str:
+    """The one text form of it, which `checked` reads again."""
+    options = ((each, getattr(named, each)) for each in _options(type(named)))
+    return ",".join([named.url, *(f"{option}={value}" for option, value in options if value)])

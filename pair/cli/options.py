@@ -71,9 +71,10 @@ EngineOption = Annotated[
     Texts,
     typer.Option(
         "--engine",
-        metavar="URL",
+        metavar="URL[,key_env=VARIABLE][,key_file=PATH]",
         help="An engine of this machine besides those found on the usual ports (Ollama 11434,"
-        " LM Studio 1234, llama.cpp 8080, vLLM 8000, SGLang 30000); may be given several times.",
+        " LM Studio 1234, llama.cpp 8080, vLLM 8000, SGLang 30000); may be given several times."
+        " An API key is read from a variable or a file, never from here.",
     ),
 ]
 FindOption = Annotated[

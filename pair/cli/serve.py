@@ -270,7 +270,8 @@ def node_lines(settings: Settings, name: str, address: str, parts: Parts) -> Ite
     if settings.node.model:
         yield f"loading {settings.node.model} into the embedded llama.cpp"
     found = ["the usual ports"] if settings.node.find_engines else []
-    if found or settings.node.engines:
-        yield f"looking for engines on {', '.join([*found, *settings.node.engines])}"
+    named = [engine.url for engine in settings.node.engines]
+    if found or named:
+        yield f"looking for engines on {', '.join([*found, *named])}"
     elif not settings.node.model:
         yield "no engine: name one with --engine or a model with --model"

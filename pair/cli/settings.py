@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -14,11 +13,11 @@ from pair.cli.config_text import with_value
 from pair.cli.environment import own_config, own_folders
 from pair.cli.exit_codes import usage
 from pair.cli.folders import write_private
-from pair.cli.knobs import Knob, checked, knob_named, knobs, value_of
+from pair.cli.knobs import Knob, checked, knob_named, knobs, named_text, value_of
 from pair.cli.options import ConfigOption, JsonOption
 from pair.cli.output import say, show, show_json, warn
 from pair.errors import SettingsError
-from pair.settings import FixedNode
+from pair.settings import FixedNode, NamedEngine
 from pair.terminal.panels import table_of
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
@@ -30,7 +29,8 @@ ValuesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="VALUE",
-        help="The new value; several for a list. A node is URL[,slots=N][,name=NAME].",
+        help="The new value; several for a list. A node is URL[,slots=N][,name=NAME]; it, or an"
+        " engine, may have ,key_env=VARIABLE or ,key_file=PATH.",
     ),
 ]
 
@@ -118,10 +118,8 @@ def _words(value: Any) -> str:
             return "true" if value else "false"
         case tuple():
             return " ".join(_words(each) for each in value) or "(none)"
-        case FixedNode():
-            options = asdict(value)
-            url = options.pop("url")
-            return ",".join([url, *(f"{key}={said}" for key, said in options.items() if said)])
+        case FixedNode() | NamedEngine():
+            return named_text(value)
         case float():
             return f"{value:g}"
         case _:

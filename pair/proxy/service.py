@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -16,7 +16,6 @@ from pair.core.scheduler import Scheduler
 from pair.core.strategies import strategy_named
 from pair.discovery.fixed_list import FixedList, base_url
 from pair.discovery.source import Listener, Source
-from pair.errors import SettingsError
 from pair.proxy.admin import Admin
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.dispatcher import Dispatcher
@@ -25,10 +24,10 @@ from pair.proxy.gate import Gate
 from pair.proxy.links import Links
 from pair.proxy.prober import Prober
 from pair.proxy.silence import Silences
-from pair.relay.credentials import Credential
+from pair.relay.credentials import credential_of
 from pair.relay.front import Front
 from pair.relay.upstream_pool import UpstreamPool
-from pair.settings import FixedNode, Settings
+from pair.settings import Settings
 
 
 class Proxy:
@@ -81,7 +80,11 @@ class Proxy:
             settings.limits(), strategy_named(settings.proxy.strategy), loop.time()
         )
         upstream_limits = settings.upstream_limits()
-        keys = credentials(settings.nodes)
+        keys = {
+            base_url(node.url): key
+            for node in settings.nodes
+            if (key := credential_of(node)) is not None
+        }
         links = Links(upstream_limits, scheduler.membership.nodes, keys)
         stack.callback(links.close)
         bare = BareEngines({base_url(node.url): node.slots for node in settings.nodes}, keys)
@@ -127,19 +130,3 @@ class Proxy:
         self.dispatcher.feed(DrainRequested())
         if self._front is not None:
             await self._front.drain(limit_s)
-
-
-def credentials(nodes: Sequence[FixedNode]) -> Mapping[str, Credential]:
-    """The keys of these nodes by their base URL, as far as the user has named any.
-
-    Raises:
-        SettingsError: one is not where the user says.
-    """
-    keys: dict[str, Credential] = {}
-    for node in nodes:
-        if node.key_env or node.key_file:
-            try:
-                keys[base_url(node.url)] = Credential(variable=node.key_env, file=node.key_file)
-            except SettingsError as fault:
-                raise SettingsError(f"the node {node.url}: {fault}") from fault
-    return keys

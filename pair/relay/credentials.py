@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from pair.errors import SettingsError
 from pair.relay.heads import Header, RequestHead
@@ -22,6 +23,17 @@ _AUTHORIZATION = "Authorization"
 _REPLACED = frozenset((b"authorization", b"x-api-key"))
 _ANTHROPIC_PATH = b"/v1/messages"
 """Its clients and engines know a key as `x-api-key`, all others as `Authorization: Bearer`."""
+
+
+class Keyed(Protocol):
+    """A setting that may name a key, by the variable or the file that holds it."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def key_env(self) -> str: ...
+    @property
+    def key_file(self) -> str: ...
 
 
 class Credential(Mapping[str, str]):
@@ -91,6 +103,20 @@ class Credential(Mapping[str, str]):
             text = opened.read(KEY_LIMIT_BYTES + 1)
         self._key = _usable(text.decode("latin-1"), f"the key file {file}")
         self._stamp = stamp
+
+
+def credential_of(named: Keyed) -> Credential | None:
+    """The key that the user has named there, None without one.
+
+    Raises:
+        SettingsError: it is not where the user says.
+    """
+    if not named.key_env and not named.key_file:
+        return None
+    try:
+        return Credential(variable=named.key_env, file=named.key_file)
+    except SettingsError as fault:
+        raise SettingsError(f"{named.url}: {fault}") from fault
 
 
 def _usable(text: str, place: str) -> str:

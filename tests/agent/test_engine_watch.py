@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -15,8 +15,9 @@ from pair.agent.engine_book import EngineBook, LocalEngine
 from pair.agent.engine_watch import EngineWatch
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
 from pair.core.reports import ReplicaReport, ReplicaState
+from pair.engines.engine import Engine
 from pair.engines.finder import EngineFinder
-from pair.settings import NodeSettings
+from pair.settings import NamedEngine, NodeSettings
 from tests.agent.face import SOON_S, UPSTREAM, chat, face, until
 from tests.proxy.raw_engine import MODELS, model_list, page, raw_engine
 
@@ -44,7 +45,7 @@ class Watched:
             self.book,
             self.admission,
             UPSTREAM,
-            replace(pace, engines=urls, slots=slots),
+            replace(pace, engines=tuple(map(NamedEngine, urls)), slots=slots),
             left_grace_s=GRACE_S,
             engines=(),
             finder=finder,
@@ -133,6 +134,26 @@ async def test_an_engine_on_a_usual_port_is_found_without_being_named() -> None:
             async with EchoEngine(EchoSettings(listen=f"127.0.0.1:{ports[1]}")):
                 await until(lambda: len(watched.states()) == 2)
         await until(lambda: watched.states() == [ReplicaState.DOWN, ReplicaState.DOWN])
+
+
+class Noting(EngineFinder):
+    """Finds nothing, and notes what it was told not to look for."""
+
+    told: frozenset[str] | None = None
+
+    async def look(
+        self, session: aiohttp.ClientSession, known: Collection[str] = ()
+    ) -> tuple[Engine, ...]:
+        self.told = frozenset(known)
+        return ()
+
+
+async def test_what_is_named_is_not_looked_for_even_before_it_is_there() -> None:
+    """Found first it would be asked and used without the key that the user named for it."""
+    port, finder = free_port(), Noting()
+    async with watching(f"http://localhost:{port}", finder=finder):
+        await until(lambda: finder.told is not None)
+    assert finder.told == {f"http://127.0.0.1:{port}"}
 
 
 async def test_an_engine_that_is_named_and_found_is_one() -> None:

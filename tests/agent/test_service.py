@@ -17,7 +17,7 @@ from pair.core.names import NodeId
 from pair.core.reports import ReplicaState
 from pair.engines.model_file import small_model_path
 from pair.errors import SettingsError, UnusableAddress
-from pair.settings import NodeSettings, Settings
+from pair.settings import NamedEngine, NodeSettings, Settings
 from pair.wire.node_report import decode_report
 from tests.agent.face import SOON_S, chat, until
 
@@ -26,7 +26,8 @@ QUICK = NodeSettings(busy_look_s=0.02, idle_look_s=0.05, find_s=0.05, find_engin
 
 
 def node(*engines: str, listen: str = "127.0.0.1:0", slots: int = 0) -> Node:
-    settings = replace(QUICK, listen=listen, engines=engines, slots=slots)
+    named = tuple(map(NamedEngine, engines))
+    settings = replace(QUICK, listen=listen, engines=named, slots=slots)
     return Node(Settings(node=settings), node_id=NodeId("n1"), name="pc", version="9.9")
 
 

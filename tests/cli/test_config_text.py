@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pair.cli.config_text import with_value
+from pair.cli.knobs import checked, knob_named
 from pair.errors import SettingsError
-from pair.settings import FixedNode
+from pair.settings import FixedNode, NamedEngine
 
 COMMENTED = """\
 # the house
@@ -66,6 +67,14 @@ def test_nodes_that_stay_keep_their_comments() -> None:
     assert "# two cards" in changed
     assert "http://b:1" not in changed
     assert "nodes" not in tomllib.loads(with_value(COMMENTED, "nodes", None))
+
+
+def test_engines_are_written_as_on_the_command_line() -> None:
+    engines = (NamedEngine("http://a:1"), NamedEngine("http://b:1", key_file="~/k"))
+    text = with_value("", "node.engines", engines)
+    written = tomllib.loads(text)["node"]["engines"]
+    assert written == ["http://a:1", "http://b:1,key_file=~/k"]
+    assert checked(knob_named("node.engines"), written) == engines
 
 
 @pytest.mark.parametrize(

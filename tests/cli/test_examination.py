@@ -16,7 +16,7 @@ from pair.core.names import NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Reach
 from pair.engines.finder import EngineFinder
-from pair.settings import FixedNode, NodeSettings, ProxySettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, ProxySettings, Settings
 from pair.wire.advert import Advert
 from tests.cli.conftest import Pages
 
@@ -66,7 +66,7 @@ async def test_engines_and_named_nodes_are_told_with_what_they_are(
         (finding,) = await engines(session, EngineFinder([port]))
         assert finding == Finding(f"engine ollama:{port}", "fine", "tiny, big")
         kind = Finding(f"named node {engine.url}", "fine", "an engine of the kind ollama")
-        assert await named(session, engine.url) == kind
+        assert await named(session, engine.url, f"named node {engine.url}") == kind
         (nothing,) = await engines(session, EngineFinder([]))
         assert nothing.verdict == "note"
 
@@ -76,7 +76,7 @@ async def test_a_node_is_heard_and_reached(session: aiohttp.ClientSession) -> No
         node = NodeSettings(
             name=f"attic-{secrets.token_hex(3)}",
             listen="127.0.0.1:0",
-            engines=(engine.url,),
+            engines=(NamedEngine(engine.url),),
             find_engines=False,
         )
         async with running_node(Settings(node=node), NodeId(secrets.token_hex(16))) as running:
@@ -90,7 +90,7 @@ async def test_a_node_is_heard_and_reached(session: aiohttp.ClientSession) -> No
             assert f"heard, and answers at {url}, " in mine.words
             here = Settings(node=replace(node, listen=running.address))
             assert (await own_node(session, here)).verdict == "fine"
-            by_name = await named(session, url)
+            by_name = await named(session, url, "it")
             assert (by_name.verdict, by_name.words) == ("fine", "2 models: tiny, big")
 
 
@@ -112,4 +112,4 @@ async def test_what_stands_where_the_node_should_be_is_told(
 ) -> None:
     settings = Settings(node=NodeSettings(listen=pages.url.removeprefix("http://")))
     assert (await own_node(session, settings)).verdict == "wrong"
-    assert (await named(session, pages.url)).verdict == "wrong"
+    assert (await named(session, pages.url, "it")).verdict == "wrong"

@@ -7,7 +7,7 @@ import pytest
 
 from pair.cli.knobs import checked, knob_named
 from pair.errors import SettingsError
-from pair.settings import FixedNode
+from pair.settings import FixedNode, NamedEngine
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,11 @@ from pair.settings import FixedNode
         ("proxy.listen", "127.0.0.1:1 [::1]:2", ("127.0.0.1:1", "[::1]:2")),
         ("proxy.listen", ["attic.local:7247"], ("attic.local:7247",)),
         ("node.listen", "[fe80::1%eth0]:7248", "[fe80::1%eth0]:7248"),
-        ("node.engines", ["http://127.0.0.1:9000/"], ("http://127.0.0.1:9000",)),
+        ("node.engines", ["http://127.0.0.1:9000/"], (NamedEngine("http://127.0.0.1:9000"),)),
+        ("node.engines", "http://a:1/v1,key_env=A_KEY", (NamedEngine("http://a:1/v1", "A_KEY"),)),
+        ("node.engines", [{"url": "http://a:1", "key_file": "~/k"}], (
+            NamedEngine("http://a:1", key_file="~/k"),
+        )),
         ("node.name", "the attic", "the attic"),
         ("nodes", "http://a:1/v1,slots=2,name=x b", (
             FixedNode("http://a:1", 2, "x"), FixedNode("http://b:7248"),
@@ -66,18 +70,21 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("node.engines", ["https://a:1"], "right is a URL such as http://"),
         ("node.engines", ["http://"], "right is a URL"),
         ("node.engines", ["http://[::1"], "right is a URL"),
+        ("node.engines", ["http://a:1,k"], "right is URL,key_env=VARIABLE,key_file=PATH"),
+        ("node.engines", ["http://a:1,slots=2"], "slots is not a setting"),
+        ("node.engines", ["http://a:1", "http://a:1,key_env=A"], "http://a:1 twice"),
         ("nodes", "http://a:1,2", "right is URL,slots=N,name=NAME"),
         ("nodes", "http://a:1,slot=2", "slot is not a setting; the nearest one is slots"),
         ("nodes", "http://a:1,slots=few", "has slots 'few'; right is a whole number"),
         ("nodes", [{"slots": 1}], "an entry without a url"),
-        ("nodes", [{"url": "http://a", "name": 7}], "has the name 7; right is text"),
+        ("nodes", [{"url": "http://a", "name": 7}], "has an entry whose name is no text"),
         ("nodes", [{"url": "http://a", "slots": True}], "right is a whole number"),
         ("nodes", "https://a:1", "nodes is wrong: the node 'https://a:1' asks for https"),
         ("nodes", "http://a:1,key=sk-1", "has an entry with key; a key is never written here"),
         ("nodes", "http://a:1,key_env=A,key_file=b", "has both key_env and key_file"),
-        ("nodes", [{"url": "http://a", "key_env": 7}], "that is no text"),
+        ("nodes", [{"url": "http://a", "key_env": 7}], "whose key_env is no text"),
         ("proxy.cors_origins", "https://a.example/", "right is loopback, apps, * or an origin"),
-        ("nodes", [3], "right is a table with url, slots and name"),
+        ("nodes", [3], "right is a table with url, slots, name, key_env, key_file"),
     ],
 )
 def test_what_does_not_fit_is_named_with_what_would_be_right(
@@ -100,7 +107,8 @@ def test_a_variable_is_the_key_in_capitals() -> None:
 @pytest.mark.parametrize(
     "written", ["http://a:1,key=sk-1", "http://a:1,sk-1", "http://a,token=sk-1"]
 )
-def test_no_error_quotes_what_may_be_a_key(written: str) -> None:
+@pytest.mark.parametrize("key", ["nodes", "node.engines"])
+def test_no_error_quotes_what_may_be_a_key(key: str, written: str) -> None:
     with pytest.raises(SettingsError) as told:
-        checked(knob_named("nodes"), written)
+        checked(knob_named(key), written)
     assert "sk-1" not in str(told.value)

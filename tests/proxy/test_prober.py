@@ -20,7 +20,7 @@ from pair.core.membership import Node as KnownNode
 from pair.core.names import EngineName, ModelName, NodeId, Phase
 from pair.core.reports import NodeReport, ReplicaReport
 from pair.engines.question import ANSWER_LIMIT_BYTES
-from pair.settings import FixedNode, NodeSettings, ProbingSettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, ProbingSettings, Settings
 from pair.wire.node_report import REPORT_PATH, encode_report
 from tests.proxy.raw_engine import MODELS, SILENCE, model_list, page, raw_engine
 from tests.support.house import FAST, House, chat, house
@@ -45,7 +45,7 @@ async def pair_node(
     """A real node in front of an engine; its URL."""
     settings = NodeSettings(
         listen=f"127.0.0.1:{port}",
-        engines=(engine.url,),
+        engines=(NamedEngine(engine.url),),
         find_engines=False,
         busy_look_s=0.02,
         idle_look_s=0.05,

@@ -13,7 +13,7 @@ from pair.agent.service import Node
 from pair.bench.echo_engine.engine import EchoEngine
 from pair.bench.echo_engine.settings import EchoSettings
 from pair.core.names import NodeId
-from pair.settings import FixedNode, NodeSettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, Settings
 from tests.support.house import House, house
 
 
@@ -49,7 +49,9 @@ async def chain(*engines: EchoSettings, settings: Settings | None = None) -> Asy
         running = [await stack.enter_async_context(EchoEngine(each)) for each in engines]
         nodes = []
         for number, engine in enumerate(running):
-            mine = NodeSettings(listen="127.0.0.1:0", engines=(engine.url,), find_engines=False)
+            mine = NodeSettings(
+                listen="127.0.0.1:0", engines=(NamedEngine(engine.url),), find_engines=False
+            )
             node = Node(
                 replace(settings or Settings(), node=mine),
                 node_id=NodeId(f"id-{number}"),

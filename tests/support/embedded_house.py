@@ -20,7 +20,7 @@ from pair.discovery.browser import Browser, Reach
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.model_file import small_model_path
 from pair.proxy.service import Proxy
-from pair.settings import NodeSettings, ProxySettings, Settings
+from pair.settings import NamedEngine, NodeSettings, ProxySettings, Settings
 from pair.wire.advert import Advert
 
 READY_S = 60.0
@@ -54,7 +54,10 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
             node_id = NodeId(secrets.token_hex(16))
             ids.append(node_id)
             wanted = NodeSettings(
-                name=name, listen="127.0.0.1:0", engines=(engine.url,), find_engines=False
+                name=name,
+                listen="127.0.0.1:0",
+                engines=(NamedEngine(engine.url),),
+                find_engines=False,
             )
             node = Node(Settings(node=wanted), node_id=node_id, name=name, version=pair.__version__)
             await stack.enter_async_context(node)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pair.agent.service import Node
 from pair.core.names import NodeId, Outcome
-from pair.settings import FixedNode, NodeSettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, Settings
 from tests.proxy.raw_engine import RawEngine, raw_engine
 from tests.relay.wires import Wire, client
 from tests.support.house import House, house
@@ -93,7 +93,9 @@ async def scripted(
         urls = [engine.url for engine in behind]
         if through_nodes:
             for number, url in enumerate(urls):
-                mine = NodeSettings(listen="127.0.0.1:0", engines=(url,), find_engines=False)
+                mine = NodeSettings(
+                    listen="127.0.0.1:0", engines=(NamedEngine(url),), find_engines=False
+                )
                 node = Node(
                     replace(settings, node=mine),
                     node_id=NodeId(f"id-{number}"),

@@ -20,7 +20,14 @@ from pair.core.names import NodeId, Phase
 from pair.core.reports import ReplicaState
 from pair.engines.finder import recognise
 from pair.engines.known_engine import KnownEngine
-from pair.settings import FixedNode, NodeSettings, ProbingSettings, RelaySettings, Settings
+from pair.settings import (
+    FixedNode,
+    NamedEngine,
+    NodeSettings,
+    ProbingSettings,
+    RelaySettings,
+    Settings,
+)
 from tests.engines.scripted_engine import ScriptedEngine, never, session
 from tests.proxy.raw_engine import SILENCE, raw_engine
 from tests.support.house import FAST, House, chat, house
@@ -45,7 +52,7 @@ def pair_node(engine_url: str) -> PairNode:
     """A node in front of this engine, which looks at it often and gives up soon."""
     mine = NodeSettings(
         listen="127.0.0.1:0",
-        engines=(engine_url,),
+        engines=(NamedEngine(engine_url),),
         find_engines=False,
         look_limit_s=0.05,
         busy_look_s=0.02,

@@ -8,18 +8,24 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pair.agent.service import Node
 from pair.bench.echo_engine.engine import EchoEngine
 from pair.bench.echo_engine.settings import EchoSettings
+from pair.bench.runner import Target, run_through
+from pair.bench.workload import Workload
 from pair.cli.examination import with_key
 from pair.cli.running_proxy import RunningProxy
+from pair.core.names import NodeId
 from pair.engines.question import question_session
 from pair.errors import SettingsError
-from pair.proxy.service import Proxy, credentials
-from pair.settings import FixedNode, Settings
+from pair.proxy.service import Proxy
+from pair.relay.credentials import credential_of
+from pair.settings import FixedNode, NamedEngine, NodeSettings, Settings
 from tests.proxy.raw_engine import RawEngine, page, raw_engine
 from tests.relay.wires import client
 from tests.support.chain import chain
@@ -101,6 +107,40 @@ async def test_20_through_a_node_the_client_s_key_reaches_the_engine() -> None:
         assert reply.status == 200
 
 
+@asynccontextmanager
+async def node_house(*engines: NamedEngine) -> AsyncIterator[House]:
+    """A proxy and a node with these engines, entered when the proxy knows their models."""
+    mine = NodeSettings(listen="127.0.0.1:0", engines=engines, find_engines=False)
+    settings = replace(Settings(), node=mine)
+    async with Node(settings, node_id=NodeId("n"), name="n", version="test") as node:
+        settings = replace(settings, nodes=(FixedNode(f"http://{node.address}"),))
+        async with house(settings=settings) as home:
+            await home.until(lambda: bool(home.proxy.scheduler.fleet.names()))
+            yield home
+
+
+async def test_20_a_node_puts_its_engine_s_own_key_in_place_of_the_client_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, OWN)
+    named, own = partial(NamedEngine, key_env=VARIABLE), f"Bearer {OWN}"
+    async with raw_engine() as engine, node_house(named(engine.url)) as home:
+        for path, headers, expected in (
+            ("/v1/chat/completions", (f"Authorization: Bearer {THEIRS}",), Seen([own], [])),
+            ("/v1/messages", (f"x-api-key: {THEIRS}",), Seen([own], [OWN])),
+        ):
+            assert await seen_by(engine, home, path, *headers) == expected
+
+
+async def test_20_a_node_asks_its_engine_with_its_key(key_file: Path) -> None:
+    named = partial(NamedEngine, key_file=str(key_file))
+    async with (
+        EchoEngine(replace(FAST, api_key=OWN)) as engine,
+        node_house(named(engine.url)) as home,
+    ):
+        assert (await home.send(chat(), Authorization=f"Bearer {THEIRS}")).status == 200
+
+
 async def test_20_an_engine_behind_a_key_is_asked_with_it_and_served(key_file: Path) -> None:
     async with EchoEngine(replace(FAST, api_key=OWN)) as engine:
         node = FixedNode(engine.url, key_file=str(key_file))
@@ -137,6 +177,9 @@ async def test_20_a_key_that_is_not_there_ends_the_start(options: dict[str, str]
     with pytest.raises(SettingsError, match=next(iter(options.values()))):
         async with Proxy(replace(Settings(), nodes=(node,)), proxy_id="test"):
             pass
+    mine = NodeSettings(engines=(NamedEngine("http://127.0.0.1:1", **options),))
+    with pytest.raises(SettingsError, match=next(iter(options.values()))):
+        Node(Settings(node=mine), node_id=NodeId("n"), name="n", version="test")
 
 
 async def test_20_keys_are_in_no_log_snapshot_error_or_repr(
@@ -149,8 +192,8 @@ async def test_20_keys_are_in_no_log_snapshot_error_or_repr(
         async with home.client.get("/pair/v1/snapshot") as answer:
             page_of_all = await answer.text()
         given = FixedNode(engine.url, key_env=VARIABLE)
-        keys = credentials([given])
-        shown = [caplog.text, page_of_all, repr(keys), str(keys), repr(given)]
+        key = credential_of(given)
+        shown = [caplog.text, page_of_all, repr(key), str(key), repr(given)]
         failed = await home.send(chat("no-such-model"), Authorization=f"Bearer {THEIRS}")
         shown.append(failed.body.decode())
     for text in shown:
@@ -194,13 +237,19 @@ async def trap(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
 async def test_20_no_proxy_of_the_environment_captures_a_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Probes, calls, the node's looks, and what the command line asks."""
+    """Probes, calls, the node's looks, what the command line asks, and the client of the bench."""
     async with trap(monkeypatch) as caught, chain(FAST, EchoSettings()) as built:
         home = built.house
         assert (await home.send(chat())).status == 200
         async with RunningProxy(home.base_url) as running:
             assert (await running.snapshot())["nodes"]
         async with question_session(5.0) as session:
-            found = await with_key(session, FixedNode(home.engines[0].url))
+            found = await with_key(session, FixedNode(home.engines[0].url), "it")
         assert found.verdict == "fine"
+        target = Target(f"{home.base_url}/v1")
+        try:
+            run = await run_through(target, Workload("echo", calls=2, output_tokens=4), print)
+        finally:
+            await target.close()
+        assert len(run.answers) == 2
         assert not caught

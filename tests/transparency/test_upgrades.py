@@ -13,7 +13,7 @@ import pytest
 
 from pair.agent.service import Node
 from pair.core.names import NodeId, Outcome
-from pair.settings import FixedNode, NodeSettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, RelaySettings, Settings
 from tests.proxy.raw_engine import model_list, page
 from tests.relay.wires import Upstream, Wire, client, eventually, upstream, within
 from tests.support.house import House, house
@@ -113,7 +113,9 @@ async def switching(
         url, between = f"http://{engine.address}", []
         settings = settings or Settings()
         if nodes:
-            mine = NodeSettings(listen="127.0.0.1:0", engines=(url,), find_engines=False)
+            mine = NodeSettings(
+                listen="127.0.0.1:0", engines=(NamedEngine(url),), find_engines=False
+            )
             node = Node(replace(settings, node=mine), node_id=NodeId("n"), name="n", version="test")
             between.append(await stack.enter_async_context(node))
             url = f"http://{node.address}"
@@ -233,6 +235,35 @@ async def _stuck(wire: Wire) -> None:
         now = wire.writer.transport.get_write_buffer_size()
         same, before = (same + 1 if now == before else 0), now
         await asyncio.sleep(0.0005)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+@pytest.mark.parametrize("resets", [True, False])
+async def test_19_an_engine_that_takes_nothing_holds_no_slot_for_ever(
+    resets: bool, nodes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client is not read from, so that its end would not be seen either."""
+    monkeypatch.setattr("pair.relay.sweep.INTERVAL_S", 0.01)
+
+    async def sleeps(wire: Wire) -> None:
+        await wire.send(SWITCHED)
+        reading = wire.writer.transport
+        assert isinstance(reading, asyncio.Transport)
+        reading.pause_reading()
+        async with asyncio.timeout(10):
+            while built.home.proxy.scheduler.desk.tickets:  # noqa: ASYNC110 - no bell
+                await asyncio.sleep(0.002)
+
+    settings = Settings(relay=RelaySettings(write_limit_s=9.0 if resets and not nodes else 0.3))
+    async with switching(sleeps, nodes=nodes, settings=settings) as built, built.asked() as wire:
+        await wire.until(b"\r\n\r\n")
+        wire.writer.write(b"x" * (24 << 20))
+        await asyncio.wait_for(_stuck(wire), 10)
+        if resets:
+            wire.reset()
+        await within(built.ended.wait())
+        await built.home.until(lambda: built.held == (0, 0))
+        built.home.assert_books_are_clean()
 
 
 async def test_19_a_refused_upgrade_is_an_answer_and_leaves_a_clean_connection() -> None:
