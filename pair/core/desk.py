@@ -110,15 +110,19 @@ class Desk:
         ticket = self._ticket(event.ticket)
         if ticket.lease is None or ticket.lease.id != event.lease:
             raise BookkeepingError(f"I3: ticket {event.ticket} does not hold lease {event.lease}")
-        replica = ticket.lease.replica
+        replica, light = ticket.lease.replica, ticket.opened.light
         replica.failed += 1
         node = self._membership.nodes.get(replica.id.node)
-        if node is not None:
+        # What is light goes to whichever replica is first, may be anything that a client thinks of,
+        # and its success proves nothing either.
+        if node is not None and not (light and RULES[event.failure.kind].hurts is Hurts.REPLICA):
             granted_at = ticket.lease.granted_at
             set_aside(replica, node, event.failure, self._limits, now, granted_at=granted_at)
         self.matching.settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
         if event.failure.kind in (FailureKind.BUSY, FailureKind.RATE_LIMITED):
             discount_refused(replica)
+        if light and event.failure.kind is FailureKind.NOT_THERE:
+            ticket.lacking.add((replica.id.node, replica.id.engine))
         self._try_again(ticket, replica.id.node, event.failure, now)
         return node
 
@@ -174,7 +178,7 @@ class Desk:
         light = ticket.opened.light
         if not rule.counts and light == rule.avoid:
             ticket.attempts -= 1
-        if rule.avoid or light:
+        if (rule.avoid or light) and not (light and failure.kind is FailureKind.NOT_THERE):
             ticket.avoided.add(node)
         ticket.engine_errors += rule.once_elsewhere
         spent = not rule.again or ticket.attempts >= self._limits.attempts_limit

@@ -46,8 +46,8 @@ def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
 
 
 def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:
-    """Those that could answer a light request now: no free slot is needed, and no node is asked
-    twice. Where no model is there and none is asked for, any engine may know the answer.
+    """Those that could answer a light request now: no free slot is needed, and no engine is
+    asked twice, nor any on a node that has failed it. Where no model is there and none is asked for, any engine may know the answer.
     """
     ready = [replica for replica in fleet.holders(ticket.model) if fleet.ready(replica)]
     if ticket.model is None and not any(ticket.pin in (None, one.id.node) for one in ready):
@@ -55,7 +55,9 @@ def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:
     return [
         replica
         for replica in ready
-        if ticket.pin in (None, replica.id.node) and replica.id.node not in ticket.avoided
+        if ticket.pin in (None, replica.id.node)
+        and replica.id.node not in ticket.avoided
+        and (replica.id.node, replica.id.engine) not in ticket.lacking
     ]
 
 

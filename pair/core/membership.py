@@ -34,6 +34,11 @@ llama.cpp notices a hang-up only after a second in which nobody made it count
 (`pair/engines/llamacpp.py`).
 """
 
+PROCESSES_KEPT = 3
+"""Marks of processes that a node's latest one has replaced; more than two machines with one id are
+told just as well.
+"""
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -50,6 +55,9 @@ class Node:
             `probe_limit_s`.
         prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that
             computes may be silent.
+        process: the mark in its latest report; `processes` are those before it, latest first.
+        twins_at: when a mark last came back that another had replaced. A process that has ended
+            never does, so two machines have this id.
         drain_asked: the user wants it drained, whatever it reports.
     """
 
@@ -70,6 +78,9 @@ class Node:
     answered_at: float | None = None
     version: str = ""
     prompt: bool = True
+    process: str = ""
+    processes: tuple[str, ...] = ()
+    twins_at: float | None = None
     drain_asked: bool = False
     warnings: tuple[str, ...] = ()
     replicas: dict[tuple[EngineName, ModelName], Replica] = field(default_factory=dict)
@@ -102,6 +113,16 @@ class Node:
         """It answered, with a report or with bytes of a call."""
         self.misses = self.unreachable = 0
         self.silent_s = 0.0
+
+    def note_process(self, process: str, now: float) -> None:
+        """Which process has answered, "" where it does not say."""
+        if process in (self.process, ""):
+            return
+        if process in self.processes:
+            self.twins_at = now
+        if self.process:
+            self.processes = (self.process, *self.processes)[:PROCESSES_KEPT]
+        self.process = process
 
     def enter(self, phase: Phase, reason: str, now: float) -> None:
         """Change phase; the time in a phase starts anew only when it really changes."""
@@ -163,6 +184,7 @@ class Membership:
         node.withdrawn = False
         node.name = report.name or node.name
         node.version = report.version
+        node.note_process(report.process, now)
         node.prompt = report.version != ""
         node.warnings = report.warnings
         changed = []

@@ -73,6 +73,7 @@ class NodeReport:
         name: for people; not unique.
         version: of the `pair` that speaks, or "" for an engine without `pair`.
         draining: the node finishes what it has and wants nothing new.
+        process: a mark that no other start of a node has, "" for an engine without `pair`.
         warnings: sentences for `pair nodes`, such as a model list that could not be read.
     """
 
@@ -82,3 +83,4 @@ class NodeReport:
     draining: bool = False
     replicas: tuple[ReplicaReport, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    process: str = ""

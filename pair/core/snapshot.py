@@ -11,6 +11,16 @@ from pair.core.names import ModelName, NodeId, Outcome, Phase
 from pair.core.replica import Replica
 from pair.core.scheduler import Scheduler
 
+TWINS_S = 3600.0
+"""For so long (s) two machines with one id are told of after they last took turns, which they do
+when one is slow to answer or its record pushes the other's out.
+"""
+
+TWINS = (
+    "two machines answer as this node and take turns, as after a copy of PAIR_HOME: delete the file"
+    " node-id there on one of them and start it again"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
@@ -109,6 +119,7 @@ def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
 
 
 def _node_view(node: Node, now: float) -> NodeView:
+    twins = node.twins_at is not None and now - node.twins_at < TWINS_S
     return NodeView(
         id=node.id,
         name=node.name,
@@ -118,7 +129,7 @@ def _node_view(node: Node, now: float) -> NodeView:
         addresses=node.addresses,
         fixed=node.fixed,
         version=node.version,
-        warnings=node.warnings,
+        warnings=(*node.warnings, TWINS) if twins else node.warnings,
         answered_s=None if node.answered_at is None else now - node.answered_at,
         replicas=tuple(_replica_view(replica, now) for replica in node.replicas.values()),
     )

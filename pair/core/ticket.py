@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pair.core.events import Failure, Opened
 from pair.core.ledger import Lease
-from pair.core.names import ModelName, NodeId, TicketId
+from pair.core.names import EngineName, ModelName, NodeId, TicketId
 from pair.errors import BookkeepingError
 
 
@@ -22,6 +22,7 @@ class Ticket:
         queued_s: waiting done before the present wait.
         attempts: leases given, without those that a busy node sent back.
         avoided: nodes that have failed it, tried again only when nothing else could serve it.
+        lacking: engines that do not know what it asks for; only a light one is asked on.
         committed: its first content byte has come.
         over: the core has refused it or given it up; only `Closed` is still to come.
     """
@@ -37,6 +38,7 @@ class Ticket:
     attempts: int = 0
     engine_errors: int = 0
     avoided: set[NodeId] = field(default_factory=set)
+    lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
     last_failure: Failure | None = None
     committed: bool = False
     over: bool = False

@@ -70,6 +70,7 @@ class _Report(Struct, gc=False):
     draining: bool = False
     replicas: Annotated[list[_Replica], Meta(max_length=REPLICAS_LIMIT)] = []
     warnings: Annotated[list[_Text], Meta(max_length=WARNINGS_LIMIT)] = []
+    process: _Text = ""
 
 
 class _Marks(Struct, gc=False):
@@ -95,6 +96,7 @@ def encode_report(report: NodeReport) -> bytes:
             draining=report.draining,
             replicas=[_to_wire(replica) for replica in report.replicas[:REPLICAS_LIMIT]],
             warnings=[_one_line(warning) for warning in report.warnings[:WARNINGS_LIMIT]],
+            process=_one_line(report.process),
         )
     )
 
@@ -120,6 +122,7 @@ def decode_report(body: bytes) -> NodeReport:
         draining=report.draining,
         replicas=tuple(_from_wire(replica) for replica in report.replicas),
         warnings=tuple(report.warnings),
+        process=report.process,
     )
 
 

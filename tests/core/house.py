@@ -49,6 +49,7 @@ def report(
     version: str = "1",
     draining: bool = False,
     name: str | None = None,
+    process: str = "",
 ) -> NodeReport:
     """What a node says; without replicas one of the model `m` with one slot."""
     return NodeReport(
@@ -57,6 +58,7 @@ def report(
         version=version,
         draining=draining,
         replicas=replicas or (replica(),),
+        process=process,
     )
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pair.core.events import FailureKind
 from pair.core.names import Outcome, Phase
-from pair.core.snapshot import take_snapshot
+from pair.core.snapshot import TWINS, TWINS_S, take_snapshot
 from tests.core.house import replica, report
-from tests.core.story import Story, answered, call, calls, comes, failed, hangs_up, refused
+from tests.core.story import Story, answered, call, calls, comes, failed, hangs_up, refused, says
 
 
 def test_the_state_at_one_moment() -> None:
@@ -71,3 +71,22 @@ def test_a_replica_that_is_no_longer_listed_is_gone_until_its_lease_ends() -> No
     story.sees(answered(1)).at(2.2)
     (node,) = take_snapshot(story.house.scheduler, 2.2).nodes
     assert [one.model for one in node.replicas] == ["other"]
+
+
+def test_two_machines_with_one_id_are_told_once_they_have_taken_turns() -> None:
+    story = Story("a")
+
+    def warned(*processes: str) -> bool:
+        for process in processes:
+            story.sees(says("a", report("a", process=process)))
+        (node,) = take_snapshot(story.house.scheduler, story.house.now).nodes
+        return TWINS in node.warnings
+
+    assert not warned("one", "one", "", "one"), "an older pair says nothing"
+    assert not warned("two", "three", "four", "five"), "a node may start again and again"
+    assert warned("four")
+    story.at(TWINS_S - 1.0)
+    assert warned("four")
+    story.at(TWINS_S + 1.0)
+    assert not warned("four")
+    assert warned("five")

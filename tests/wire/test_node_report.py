@@ -47,6 +47,7 @@ REPORTS = st.builds(
     draining=st.booleans(),
     replicas=st.lists(REPLICAS, max_size=3).map(tuple),
     warnings=st.lists(NAMES, max_size=3).map(tuple),
+    process=st.sampled_from(["", "5f0c"]),
 )
 
 
