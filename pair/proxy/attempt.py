@@ -172,11 +172,13 @@ class Attempt:
         """Bring an answer that has a head of its own into the stream that was opened meanwhile: an
         error as its last event; anything else ends it.
         """
-        body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
+        failed = head.status >= 400
+        # What ends the stream anyway need not come first; it might never.
+        body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES) if failed else b""
         exchange = self._exchange
         exchange.begin(head, self.first_content())
         self.streams = True
-        if head.status < 400:
+        if not failed:
             kind = (head.first(b"content-type") or b"no type").decode("latin-1")
             words = (
                 f"its engine answered with {kind:.80}, which is not the stream that was asked for"

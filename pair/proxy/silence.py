@@ -56,9 +56,9 @@ class Silence:
         self.on_stall: Callable[[float], None] | None = None
         self._limits = limits
         self._exchange = exchange
-        # Without chunks there is no end to a stream but the connection's.
-        opens = limits.keep_alive_after_s > 0 and exchange.head.minor_version == 1
-        self._form = form if opens else None
+        # Without chunks there is no end to a stream but the connection's; a 101 cannot follow one.
+        chunks = exchange.head.minor_version == 1 and not exchange.head.protocol
+        self._form = form if limits.keep_alive_after_s > 0 and chunks else None
         self._headers = headers
         self._pulse_at = now + limits.keep_alive_after_s
         self._silent_since = now

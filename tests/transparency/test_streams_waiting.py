@@ -183,6 +183,39 @@ async def test_03_an_answer_that_cannot_follow_ends_the_stream_and_says_why(kind
         assert fates(built) == {Outcome.FAILED: 1}
 
 
+async def test_03_an_answer_that_is_no_stream_ends_it_without_its_body() -> None:
+    """Whose rest may never come: the client would hear nothing more."""
+    async with (
+        scripted(settings=SOON) as (built, [engine]),
+        asking(built, request("openai")) as wire,
+    ):
+        await kept_alive(wire, "openai")
+        call = await engine.next_call()
+        lines = b"Content-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+        await call.send(b"HTTP/1.1 200 OK\r\n" + lines + b"{")
+        assert b"not the stream" in await wire.rest()
+        await call.until_hung_up()
+        await built.quiet()
+        assert fates(built) == {Outcome.FAILED: 1}
+
+
+async def test_03_no_head_goes_before_an_answer_that_may_be_a_switch() -> None:
+    upgrade = b"Host: test\r\nConnection: Upgrade\r\nUpgrade: tube/1\r\n"
+    switch = b"HTTP/1.1 101 Yes\r\nConnection: Upgrade\r\nUpgrade: tube/1\r\n\r\nhello"
+    async with (
+        scripted(settings=SOON) as (built, [engine]),
+        asking(built, request("openai").replace(b"Host: test\r\n", upgrade)) as wire,
+        asking(built, request("openai")) as other,
+    ):
+        call = await engine.next_call()
+        await kept_alive(other, "openai")
+        await call.send(switch)
+        assert (await wire.until(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        assert await wire.until(b"hello")
+        await wire.close()
+        await other.close()
+
+
 async def test_03_a_single_object_is_a_stream_of_lines() -> None:
     async with (
         scripted(settings=SOON) as (built, [engine]),
