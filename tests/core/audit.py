@@ -62,6 +62,7 @@ class SeenTicket:
     engine_errors: int = 0
     waited_s: float = 0.0
     failed_on: set[NodeId] = field(default_factory=set)
+    lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
     failures: int = 0
 
 
@@ -211,15 +212,17 @@ class Audit:
         _, replica, light = self.leases[event.lease]
         ticket = self._settle(event.lease)
         kind = event.failure.kind
-        if replica.node in self.nodes:
+        if replica.node in self.nodes and not light:
             self.standing.failed(replica, kind)
         if kind is FailureKind.STALLED and not light:
             self.standing.was_left(replica, self.now, committed=ticket.committed)
         if kind is FailureKind.UNREACHABLE:
             if replica.node in self.nodes:
                 self.nodes[replica.node].open = False
-        elif kind is not FailureKind.ENGINE_ERROR:
+        elif kind is not FailureKind.ENGINE_ERROR and not light:
             self.hurt_at[replica] = self.now
+        if light and kind is FailureKind.NOT_THERE:
+            ticket.lacking.add((replica.node, replica.engine))
         self._failed(ticket, replica.node, kind)
 
     def _failed(self, ticket: SeenTicket, node: NodeId, kind: FailureKind) -> None:
@@ -227,7 +230,7 @@ class Audit:
         light = ticket.opened.light
         if (kind in FREE_TRIES and not light) or (kind is FailureKind.NOT_THERE and light):
             ticket.counted_attempts -= 1
-        if kind not in FREE_TRIES or ticket.opened.light:
+        elif kind not in FREE_TRIES or light:
             ticket.failed_on.add(node)
         self._to_wait(ticket)
 
@@ -322,7 +325,10 @@ class Audit:
         assert self._pin_holds(ticket, replica.node), f"{decision} breaks the pin of {ticket}"
         if light:
             assert replica.node not in ticket.failed_on, f"{decision}: light, and failed there"
+            lacks = (replica.node, replica.engine) in ticket.lacking
+            assert not lacks, f"{decision}: light, and not there"
         else:
+            assert said is not None
             used = self.live(replica) + self.standing.ghosts(replica, self.now)
             assert used < said.slots, f"I2: {decision} on {used} of {said.slots} slots in use"
             self.standing.granted(replica, decision.lease)

@@ -85,6 +85,25 @@ def test_what_no_node_has_is_asked_of_each_once_and_not_round_and_round() -> Non
     story.sees(ends_failed(1)).ends()
 
 
+def test_what_one_engine_lacks_another_one_on_the_same_node_may_have() -> None:
+    story = Story("").sees(
+        comes("a", says=report("a", replica("m", engine="e:1"), replica("n", engine="e:2"))),
+        comes("b"),
+    )
+    story.at(1.0).sees(call(1, None, light=True)).expects("1 to a")
+    story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 to a")
+    story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 to b")
+    story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 refused: attempts_spent")
+    story.sees(ends_failed(1)).ends()
+
+
+def test_a_light_failure_hurts_no_replica() -> None:
+    """Its success would not heal one, and a client may ask for anything."""
+    story = Story("a").at(1.0).sees(call(1, light=True)).expects("1 to a")
+    story.sees(failed(1, FailureKind.RESET)).expects("1 refused: attempts_spent")
+    story.sees(call(2)).expects("2 to a").sees(ends_failed(1), answered(2)).ends()
+
+
 def test_a_light_answer_forgives_nothing() -> None:
     story = Story("a", pause_s=30.0).at(1.0).sees(call(1)).expects("1 to a")
     story.sees(failed(1, FailureKind.RESET), call(2, light=True)).expects("2 to a")
