@@ -83,7 +83,11 @@ class RequestHead:
         if not self.upgrade or self.minor_version == 0:
             return b""
         wanted = self.first(b"upgrade") or b""
-        return b"" if wanted.lower().startswith(_NO_SWITCH) else wanted
+        # A list lets the upstream choose (RFC 9110, 7.8), so one that may not be taken spoils it.
+        for offer in wanted.lower().split(b","):
+            if offer.strip().startswith(_NO_SWITCH):
+                return b""
+        return wanted
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the header with this lower-case name, None without one."""

@@ -172,3 +172,25 @@ def test_all_other_headers_pass_in_order_case_and_number(headers: list[Header]) 
     assert passed(*headers) == raw
     got = answer_bytes(answer_head(*headers, reason=b""), framing=b"", keep_length=True)
     assert got == b"HTTP/1.1 200 \r\n" + raw + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("offer", "protocol"),
+    [
+        (b"websocket", b"websocket"),
+        (b"websocket, tube/1 ", b"websocket, tube/1"),
+        (b"h2c", b""),
+        (b"websocket, h2c", b""),
+        (b",H2C", b""),
+        (b"tube/1,\tHTTP/2.0", b""),
+    ],
+)
+def test_what_may_not_be_taken_is_not_offered_in_a_list_either(
+    offer: bytes, protocol: bytes
+) -> None:
+    """An engine that took it would be spoken to past every check and slot."""
+    head = request_head((b"Connection", b"Upgrade"), (b"Upgrade", offer))
+    head.upgrade = True
+    assert head.protocol == protocol
+    sent = request_bytes(head, authority=b"e", body_length=0)
+    assert (b"upgrade" in sent.lower()) is bool(protocol)
