@@ -77,6 +77,17 @@ async def test_21_what_was_made_on_a_node_is_found_there(
         assert contradicting[:2] == (200, pair.other(second))
 
 
+async def test_21_a_download_is_watched_where_it_was_begun() -> None:
+    """LM Studio's; its path looks like that of a model."""
+    download, status = "/api/v1/models/download", "/api/v1/models/download/status/job_1"
+    pages: Pages = {("POST", download): (200, {"job_id": "job_1"}), ("GET", status): (200, {})}
+    async with AsyncExitStack() as stack:
+        pair = await two(stack, pages, dict(pages))
+        for node in ("a", "b"):
+            assert (await pair.ask("POST", download, {"model": "x"}, x_pair_node=node))[0] == 200
+            assert (await pair.ask("GET", status))[:2] == (200, node)
+
+
 async def test_21_an_unknown_id_is_looked_for_on_each_node_once_and_then_known() -> None:
     found: Pages = {("GET", "/v1/files/file-9"): (200, {"id": "file-9"})}
     async with AsyncExitStack() as stack:
