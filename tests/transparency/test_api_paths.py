@@ -10,10 +10,13 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from pair.agent.service import Node
 from pair.bench.echo_engine.settings import EchoModel, PersonaName
+from pair.core.names import NodeId
+from pair.settings import FixedNode, NamedEngine, NodeSettings, Settings
 from tests.support.chain import chain
 from tests.support.house import FAST, house
-from tests.transparency.scripted_engine import Pages
+from tests.transparency.scripted_engine import Pages, scripted
 from tests.transparency.scripted_house import two
 
 NAMED = {"model": "m"}
@@ -105,6 +108,27 @@ async def test_21_what_no_engine_is_known_to_generate_for_needs_no_model_at_a_no
         for path, status in (("/predict", 404), ("/pooling", 400)):
             async with built.house.client.post(path, json={}) as answer:
                 assert answer.status == status
+
+
+async def test_21_a_path_that_one_engine_of_a_node_lacks_is_asked_of_its_next() -> None:
+    async with AsyncExitStack() as stack:
+        engines = [await stack.enter_async_context(scripted(model)) for model in ("m", "n")]
+        mine = NodeSettings(
+            listen="127.0.0.1:0",
+            engines=tuple(NamedEngine(engine.url) for engine in engines),
+            find_engines=False,
+        )
+        node = Node(
+            replace(Settings(), node=mine), node_id=NodeId("id"), name="node", version="test"
+        )
+        await stack.enter_async_context(node)
+        named = (FixedNode(f"http://{node.address}"),)
+        built = await stack.enter_async_context(house(settings=replace(Settings(), nodes=named)))
+        await built.until(lambda: len(built.proxy.scheduler.fleet.names()) == len(engines))
+        for number, engine in enumerate(engines):
+            engine.pages[("POST", f"/only/{number}")] = (200, {})
+            async with built.client.post(f"/only/{number}", json={}) as answer:
+                assert answer.status == 200
 
 
 async def test_21_a_path_that_one_engine_lacks_is_asked_of_the_next() -> None:
