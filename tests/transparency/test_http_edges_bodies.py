@@ -19,6 +19,8 @@ MIB = 1024 * 1024
 LARGE_BYTES = 100 * MIB
 BUDGET_BYTES = 4 * MIB
 UPLOAD_LIMIT_S = 0.3
+TURNS = 100
+"""Questions and answers in which a body of some MiB that nobody holds up gets to the engine."""
 
 PROXY = """
 import asyncio, json, resource, sys
@@ -133,6 +135,9 @@ async def test_17_beyond_the_budget_the_next_upload_waits_and_is_not_refused(doo
             await small.send(post())
             await (await door.engine.next_call()).send(ok(b"small", "Connection: close"))
             assert (await small.answer()).body == b"small"
+        async with client(door.address) as asking:  # meanwhile all of it would have got there
+            for _ in range(TURNS):
+                await asked(asking, b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n")
         assert not door.engine.has_call
         await call.send(ok(b"first", "Connection: close"))
         assert (await first.answer()).body == b"first"
