@@ -40,6 +40,9 @@ NOT_THERE = frozenset({404, 405, 501})
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """What URLs call this machine."""
 
+_KEYLESS = "wants an API key, which pair has none of; name one with key_env or key_file"
+_REFUSED = "refuses the API key that key_env or key_file names for it"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineReport:
@@ -119,10 +122,7 @@ class Engine(ABC):
             if path in answers and answers[path].status in NOT_THERE:
                 self._not_there.add(path)
         if all(said.status in NEEDS_KEY for said in answered):
-            return self._unready(
-                ReplicaState.NEEDS_KEY,
-                "wants an API key, which pair has none of; name one with key_env or key_file",
-            )
+            return self._unready(ReplicaState.NEEDS_KEY, _REFUSED if self.headers else _KEYLESS)
         if any(is_loading(*said) for said in answered):
             return self._unready(ReplicaState.LOADING, "is loading its model")
         try:

@@ -124,6 +124,12 @@ async def test_it_wants_a_key(status: int) -> None:
     assert "wants an API key" in report.warnings[0]
 
 
+async def test_it_refuses_the_key_that_the_user_has_named() -> None:
+    async with ScriptedEngine({"/list": (401, b"no")}) as scripted, session() as asking:
+        report = await Sample(scripted.url, headers={"Authorization": "Bearer k"}).report(asking)
+    assert "refuses the API key" in report.warnings[0]
+
+
 async def test_it_loads() -> None:
     async with ScriptedEngine({"/list": LOADING}) as scripted, session() as asking:
         engine = Sample(scripted.url)
