@@ -77,6 +77,8 @@ class Desk:
         if event.light:
             self._serve_light(ticket, now)
             return
+        if not self._judge_key(ticket, now):
+            return
         self.jobs.open(ticket, now)
         self.matching.note_fleet(ticket)
         self.matching.wait(ticket, now)
@@ -192,7 +194,8 @@ class Desk:
             self._serve_light(ticket, now)
         else:
             self.matching.wait(ticket, now)
-            self.judge_hope(ticket.name, now)
+            if self._judge_key(ticket, now):
+                self.judge_hope(ticket.name, now)
 
     def _ticket(self, ticket_id: TicketId) -> Ticket:
         ticket = self.tickets.get(ticket_id)
@@ -272,7 +275,18 @@ class Desk:
         line = self.room.line(name)
         for ticket in [] if line is None else list(line.few):
             self._judge_pin(ticket, now)
+        if self._fleet.locked(name):
+            for ticket in self.room.all(name):
+                self._judge_key(ticket, now)
+            self.matching.stir(name)  # those who want a key may not have counted before
         self.judge_hope(name, now)
+
+    def _judge_key(self, ticket: Ticket, now: float) -> bool:
+        """Refuse a ticket that nobody serves without a key; whether it may go on."""
+        in_vain = self.hope.of_key(ticket, now)
+        if in_vain is not None:
+            self._refuse_for(ticket, in_vain, now)
+        return in_vain is None
 
     def _judge_pin(self, ticket: Ticket, now: float) -> bool:
         """Refuse a ticket whose pin cannot hold; whether it may go on."""

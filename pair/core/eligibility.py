@@ -46,10 +46,15 @@ def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
 
 
 def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:
-    """Those that could answer a light request now: no free slot is needed, and no engine is
-    asked twice, nor any on a node that has failed it. Where no model is there and none is asked for, any engine may know the answer.
+    """Those that could answer a light request now: no free slot is needed, no engine is asked
+    twice, and none on a node that has failed it. Where no model is there and none is asked for, any
+    engine may know the answer.
     """
-    ready = [replica for replica in fleet.holders(ticket.model) if fleet.ready(replica)]
+    ready = [
+        replica
+        for replica in fleet.holders(ticket.model)
+        if fleet.ready(replica) and (ticket.opened.brings_key or not replica.keyed)
+    ]
     if ticket.model is None and not any(ticket.pin in (None, one.id.node) for one in ready):
         ready = fleet.without_models()
     return [

@@ -24,6 +24,7 @@ class Opened:
         prefers: kinds of engines that know what a light request asks for; empty where any may.
         job: the job that the client names, None to have it found by time.
         pin: the node id or name that the client insists on (`x-pair-node`).
+        brings_key: it carries a key of its client's own, which an engine may take.
         client: who asks, for people; never an address book key.
     """
 
@@ -34,6 +35,7 @@ class Opened:
     job: JobId | None = None
     pin: str | None = None
     streamed: bool = False
+    brings_key: bool = False
     client: str = ""
 
 

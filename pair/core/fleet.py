@@ -16,14 +16,25 @@ from pair.core.reports import ReplicaReport, ReplicaState
 _HOPEFUL_PHASES = frozenset({Phase.READY, Phase.LOADING, Phase.SUSPECT})
 
 
+_ByName = dict[ModelName, dict[Replica, None]]
+
+
 class Fleet:
-    """All replicas by the names that clients use. Bounded by the nodes times their models."""
+    """All replicas by the names that clients use. Bounded by the nodes times their models.
+
+    A replica that wants a key which `pair` does not have counts only where no other holds the
+    model: nearly every client sends some key, most of them made up, so it would draw calls away
+    from those who serve everybody.
+    """
 
     def __init__(self, nodes: Mapping[NodeId, Node]) -> None:
         self._nodes = nodes
-        self._holders: dict[ModelName, dict[Replica, None]] = {}
-        self._free: dict[ModelName, dict[Replica, None]] = {}
+        self._holders: _ByName = {}
+        self._free: _ByName = {}
+        self._keyed_holders: _ByName = {}
+        self._keyed_free: _ByName = {}
         self._names: dict[Replica, tuple[ModelName, ...]] = {}
+        self._keyed: set[Replica] = set()
         self._ready: set[Replica] = set()
         self.version = 0
         """Moves on whenever somebody became ready, is so no longer or changed size; whoever kept a
@@ -31,8 +42,22 @@ class Fleet:
         """
 
     def holders(self, name: ModelName | None) -> Collection[Replica]:
-        """Everyone who holds the model, whatever its state; None asks for everyone at all."""
-        return self._names.keys() if name is None else self._holders.get(name, {}).keys()
+        """Everyone who holds the model, whatever its state, and counts; None asks for everyone at
+        all.
+        """
+        if name is None:
+            return [one for one in self._names if one not in self._keyed] or self._names.keys()
+        return (self._holders.get(name) or self._keyed_holders.get(name, {})).keys()
+
+    def concerned(self, name: ModelName | None) -> Collection[Replica]:
+        """The same with those who do not count for want of a key."""
+        if name is None:
+            return self._names.keys()
+        return [*self._holders.get(name, ()), *self._keyed_holders.get(name, ())]
+
+    def locked(self, name: ModelName) -> bool:
+        """Whether everyone who holds the model wants a key of the client's."""
+        return name in self._keyed_holders and name not in self._holders
 
     def everyone(self) -> Collection[Replica]:
         """Every replica in the house."""
@@ -40,18 +65,18 @@ class Fleet:
 
     def free(self, name: ModelName) -> Collection[Replica]:
         """Those that could take a ticket for this name right now."""
-        return self._free.get(name, {}).keys()
+        return (self._keyed_free if self.locked(name) else self._free).get(name, {}).keys()
 
     def names(self) -> tuple[ModelName, ...]:
         """Every name that somebody holds, aliases included."""
-        return tuple(self._holders)
+        return tuple({**self._holders, **self._keyed_holders})
 
     def meant(self, name: ModelName) -> ModelName:
         """The name itself where somebody holds it. Where the house has but one model, and every
         engine takes any name for it, that model: so those engines' clients are used to it, who name
         what they like or nothing. A second model, or another engine, would make it a guess.
         """
-        if name in self._holders:
+        if name in self._holders or name in self._keyed_holders:
             return name
         only: ModelName | None = None
         for replica in self._names:
@@ -70,28 +95,35 @@ class Fleet:
         self.version += 1
         self._ready.discard(replica)
         for name in self._names.pop(replica, ()):
-            _discard(self._holders, name, replica)
-            _discard(self._free, name, replica)
+            for index in (self._holders, self._free, self._keyed_holders, self._keyed_free):
+                _discard(index, name, replica)
+        self._keyed.discard(replica)
         node = self._nodes.get(replica.id.node)
         if node is None or not replica.listed:
             return
         self._names[replica] = replica.names
+        if replica.keyed:
+            self._keyed.add(replica)
+        holders = self._keyed_holders if replica.keyed else self._holders
         for name in replica.names:
-            self._holders.setdefault(name, {})[replica] = None
+            holders.setdefault(name, {})[replica] = None
 
     def refresh(self, replica: Replica, now: float) -> bool:
         """Note whether the replica could take a ticket now; True if it can."""
+        if replica in self._names and replica.keyed != (replica in self._keyed):
+            self.index(replica)
         names = self._names.get(replica, ())
         ready = bool(names) and self.ready(replica)
         if ready != (replica in self._ready):
             self.version += 1
             (self._ready.add if ready else self._ready.discard)(replica)
         open_now = ready and replica.takes_more(now)
+        free = self._keyed_free if replica in self._keyed else self._free
         for name in names:
             if open_now:
-                self._free.setdefault(name, {})[replica] = None
+                free.setdefault(name, {})[replica] = None
             else:
-                _discard(self._free, name, replica)
+                _discard(free, name, replica)
         return open_now
 
     def ready(self, replica: Replica) -> bool:
@@ -132,7 +164,7 @@ class Fleet:
             node is not None
             and node.phase in _HOPEFUL_PHASES
             and replica.listed
-            and replica.report.state in (ReplicaState.READY, ReplicaState.LOADING)
+            and replica.report.state is not ReplicaState.DOWN
         )
 
     def at_hand(self, replica: Replica) -> bool:
@@ -144,9 +176,7 @@ class Fleet:
         return any(self.hopeful(replica) for replica in self.holders(name))
 
 
-def _discard(
-    index: dict[ModelName, dict[Replica, None]], name: ModelName, replica: Replica
-) -> None:
+def _discard(index: _ByName, name: ModelName, replica: Replica) -> None:
     there = index.get(name)
     if there is not None:
         there.pop(replica, None)

@@ -50,11 +50,21 @@ class Hope:
             if ("hope", name) not in self._alarms:
                 self._alarms.set(("hope", name), now + self._limits.hopeless_grace_s)
             return True
-        return self._starting(now) or self._membership.any_in(Phase.SIGHTED)
+        return not self.all_known(now)
+
+    def all_known(self, now: float) -> bool:
+        """Whether every node has been asked, so that nobody may yet turn out to hold a model."""
+        return not (self._starting(now) or self._membership.any_in(Phase.SIGHTED))
 
     def forget(self, name: ModelName) -> None:
         """Nobody waits for it in vain (any more)."""
         self._alarms.cancel(("hope", name))
+
+    def of_key(self, ticket: Ticket, now: float) -> InVain | None:
+        """Why a ticket that brings no key need not wait, where nobody serves its model without."""
+        if ticket.opened.brings_key or not self._fleet.locked(ticket.name):
+            return None
+        return self.unserved(ticket.name) if self.all_known(now) else None
 
     def of_pin(self, ticket: Ticket, now: float) -> InVain | None:
         """Find the node that a ticket insists on, by id before name; why that can't be, if so."""

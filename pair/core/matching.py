@@ -75,7 +75,7 @@ class Matching:
         """
         names, self._stirred = self._stirred, {}
         asides: dict[ModelName, Line] = {}
-        while served := [found for name in names if (found := self._next_served(name))]:
+        while served := [found for name in names if (found := self._next_served(name, now))]:
             line, ticket, candidates = min(served, key=lambda found: found[1].arrival)
             choice = self.strategy.choose(ticket, candidates, now)
             if choice is None:
@@ -99,11 +99,15 @@ class Matching:
         if self._fleet.refresh(replica, now):
             self._stirred.update(dict.fromkeys(self._fleet.names_of(replica)))
 
-    def _next_served(self, name: ModelName) -> tuple[Line, Ticket, Collection[Replica]] | None:
+    def _next_served(
+        self, name: ModelName, now: float
+    ) -> tuple[Line, Ticket, Collection[Replica]] | None:
         free = self._fleet.free(name)
         line = self.room.line(name)
         if not free or line is None:
             return None
+        if self._fleet.locked(name) and not self._hope.all_known(now):
+            return None  # somebody may yet be found who serves it without a key
         for ticket in line.heads():
             candidates = allowed(ticket, free, self._fleet)
             if candidates:

@@ -64,7 +64,7 @@ def no_node(membership: Membership, fleet: Fleet, model: ModelName | None) -> st
     nodes = membership.nodes
     if not nodes:
         return "No node has been found."
-    holders = {replica.id.node for replica in fleet.holders(model)}
+    holders = {replica.id.node for replica in fleet.concerned(model)}
     concerned = [node for node in nodes.values() if not holders or node.id in holders]
     obstacles = listed((_obstacle(node, model) for node in concerned), between="; ")
     what = f"serve the model {model!r}" if model else "answer"

@@ -81,8 +81,13 @@ class Replica:
 
     @property
     def answers(self) -> bool:
-        """Whether the engine is up and holds the model, busy or not."""
-        return self.listed and self.report.state is ReplicaState.READY
+        """Whether the engine is up and holds the model, busy or not, perhaps behind a key."""
+        return self.listed and (self.report.state is ReplicaState.READY or self.keyed)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the engine wants a key that `pair` does not have."""
+        return self.report.state is ReplicaState.NEEDS_KEY
 
     def has_free_slot(self) -> bool:
         return self.load < self.report.slots

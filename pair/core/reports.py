@@ -21,7 +21,7 @@ class ReplicaState(StrEnum):
     DOWN = "down"
     """The engine does not answer, though the node does."""
     NEEDS_KEY = "needs_key"
-    """The engine answers 401 to a probe: it is up, and the user must give its key."""
+    """The engine answers 401 to a probe: it is up; the user must give its key, or the client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ class Watch:
             return
         if self._membership.forgettable(node, now):
             self._forget(node)
+            self._desk.judge_everyone(now)
         else:
             self._probe(node, now)
 

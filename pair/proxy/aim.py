@@ -110,7 +110,7 @@ def _could_act(
     engine, an unknown one may.
     """
     fleet = scheduler.fleet
-    there = [replica for replica in holders or fleet.everyone() if fleet.hopeful(replica)]
+    there = [replica for replica in holders or fleet.holders(None) if fleet.hopeful(replica)]
     knowing = [replica for replica in there if replica.report.engine_kind in kinds]
     if holders:
         return knowing or there

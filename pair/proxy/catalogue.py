@@ -11,8 +11,8 @@ from pair.wire.model_lists import ListedModel, LoadedModel
 
 def listed_models(scheduler: Scheduler) -> list[ListedModel]:
     """Every name that a client may use now, in order: those for which a ticket would wait. A model
-    that is coming, or whose node is in doubt for a moment, is offered; one of a lost or leaving
-    node, or of an engine that is down or wants a key, is not.
+    that is coming, or whose node is in doubt for a moment, or that all engines serve only to who
+    brings a key, is offered; one of a lost or leaving node, or of an engine that is down, is not.
     """
     fleet = scheduler.fleet
     listed = []

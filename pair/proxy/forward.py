@@ -23,6 +23,7 @@ from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.proxy.links import Link, Links
 from pair.proxy.silence import Silence, Silences
 from pair.proxy.stickiness import Stickiness
+from pair.relay.credentials import brings_key
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.wire.broken_streams import last_event
@@ -123,6 +124,7 @@ class Forward:
             job=wishes.job,
             pin=self._aim.pin,
             streamed=peek.streamed,
+            brings_key=brings_key(self._exchange.head),
             client=self._exchange.client,
         )
 

@@ -119,6 +119,11 @@ def credential_of(named: Keyed) -> Credential | None:
         raise SettingsError(f"{named.url}: {fault}") from fault
 
 
+def brings_key(head: RequestHead) -> bool:
+    """Whether the client has sent a key of its own, be it one for `pair`, for an engine or none."""
+    return any(head.first(name) is not None for name in _REPLACED)
+
+
 def _usable(text: str, place: str) -> str:
     """The key without the blanks around it."""
     key = text.strip()

@@ -139,12 +139,12 @@ async def test_an_engine_on_a_usual_port_is_found_without_being_named() -> None:
 class Noting(EngineFinder):
     """Finds nothing, and notes what it was told not to look for."""
 
-    told: frozenset[str] | None = None
+    told: tuple[str, ...] | None = None
 
     async def look(
         self, session: aiohttp.ClientSession, known: Collection[str] = ()
     ) -> tuple[Engine, ...]:
-        self.told = frozenset(known)
+        self.told = tuple(known)
         return ()
 
 
@@ -153,7 +153,7 @@ async def test_what_is_named_is_not_looked_for_even_before_it_is_there() -> None
     port, finder = free_port(), Noting()
     async with watching(f"http://localhost:{port}", finder=finder):
         await until(lambda: finder.told is not None)
-    assert finder.told == {f"http://127.0.0.1:{port}"}
+    assert finder.told == (f"http://127.0.0.1:{port}",)
 
 
 async def test_an_engine_that_is_named_and_found_is_one() -> None:

@@ -130,6 +130,7 @@ def call(
     pin: str | None = None,
     light: bool = False,
     job: str | None = None,
+    key: bool = False,
 ) -> Happening:
     """A client's request comes."""
     return Opened(
@@ -138,6 +139,7 @@ def call(
         light=light,
         job=None if job is None else JobId(job),
         pin=pin,
+        brings_key=key,
     )
 
 

@@ -124,10 +124,11 @@ def test_hope(phase: Phase, state: ReplicaState) -> None:
     houses = Houses()
     houses.add("a", replica(state=state)).enter(phase, "", 0.0)
     (a,) = houses.replicas
-    on_its_way = state in (ReplicaState.READY, ReplicaState.LOADING)
+    on_its_way = state is not ReplicaState.DOWN
     there = phase in (Phase.READY, Phase.LOADING, Phase.SUSPECT)
     assert houses.fleet.hopeful(a) == houses.fleet.any_hope(M) == (on_its_way and there)
-    assert houses.fleet.ready(a) == (state is ReplicaState.READY and phase is Phase.READY)
+    up = state in (ReplicaState.READY, ReplicaState.NEEDS_KEY)
+    assert houses.fleet.ready(a) == (up and phase is Phase.READY)
 
 
 def test_any_name_means_the_only_model_where_every_engine_takes_any() -> None:
@@ -158,3 +159,21 @@ def test_an_engine_that_says_it_has_no_models_may_still_be_asked_something() -> 
     assert [one.id.node for one in houses.fleet.without_models()] == ["tools"]
     bare.phase = Phase.SUSPECT
     assert houses.fleet.without_models() == []
+
+
+def test_who_wants_a_key_counts_only_where_nobody_else_holds_the_model() -> None:
+    houses = Houses()
+    houses.add("a", replica(state=ReplicaState.NEEDS_KEY, aliases=("m:7b",)))
+    houses.add("b", replica())
+    fleet, (a, b) = houses.fleet, houses.replicas
+    assert (list(fleet.holders(M)), list(fleet.free(M))) == ([b], [b])
+    assert (list(fleet.holders(ALIAS)), list(fleet.free(ALIAS))) == ([a], [a])
+    assert (list(fleet.holders(None)), list(fleet.concerned(M))) == ([b], [b, a])
+    assert (fleet.locked(M), fleet.locked(ALIAS), fleet.locked(ModelName("x"))) == (0, 1, 0)
+    b.report = replica(state=ReplicaState.NEEDS_KEY)
+    fleet.refresh(b, 0.0)
+    assert fleet.locked(M)
+    assert list(fleet.holders(M)) == list(fleet.free(M)) == list(fleet.holders(None)) == [a, b]
+    a.report = replica(state=ReplicaState.DOWN)
+    fleet.refresh(a, 0.0)
+    assert (list(fleet.holders(M)), list(fleet.free(M)), fleet.locked(M)) == ([a], [], False)

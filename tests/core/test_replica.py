@@ -34,9 +34,10 @@ def test_names_begin_with_its_own_and_are_in_one_order() -> None:
 
 
 @pytest.mark.parametrize("state", ReplicaState)
-def test_only_a_listed_ready_replica_answers(state: ReplicaState) -> None:
+def test_only_a_listed_replica_that_is_up_answers(state: ReplicaState) -> None:
     one = a_replica()
     told(one, replica(state=state))
-    assert one.answers == (state is ReplicaState.READY)
+    assert one.answers == (state in (ReplicaState.READY, ReplicaState.NEEDS_KEY))
+    assert one.keyed == (state is ReplicaState.NEEDS_KEY)
     one.listed = False
     assert not one.answers

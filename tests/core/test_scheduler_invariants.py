@@ -100,20 +100,25 @@ class Walk(RuleBasedStateMachine):
         model=st.sampled_from(MODELS),
         pin=st.sampled_from([None] * 5 + ["a", "b", "nobody"]),
         job=st.sampled_from([None, None, JobId("team"), JobId("team/alone")]),
+        key=st.booleans(),
     )
-    def call(self, model: ModelName, pin: str | None, job: JobId | None) -> None:
+    def call(self, model: ModelName, pin: str | None, job: JobId | None, key: bool) -> None:
         self.opened += 1
-        self.feed(Opened(TicketId(self.opened), model, pin=pin, job=job))
+        self.feed(Opened(TicketId(self.opened), model, pin=pin, job=job, brings_key=key))
 
     @rule(size=st.integers(2, 7), model=st.sampled_from(MODELS[:3]))
     def burst(self, size: int, model: ModelName) -> None:
         for _ in range(size):
-            self.call(model, None, None)
+            self.call(model, None, None, key=False)
 
-    @rule(model=st.sampled_from([None, *MODELS]), pin=st.sampled_from([None, None, "a"]))
-    def light_call(self, model: ModelName | None, pin: str | None) -> None:
+    @rule(
+        model=st.sampled_from([None, *MODELS]),
+        pin=st.sampled_from([None, None, "a"]),
+        key=st.booleans(),
+    )
+    def light_call(self, model: ModelName | None, pin: str | None, key: bool) -> None:
         self.opened += 1
-        self.feed(Opened(TicketId(self.opened), model, light=True, pin=pin))
+        self.feed(Opened(TicketId(self.opened), model, light=True, pin=pin, brings_key=key))
 
     @precondition(lambda self: self.audit.leases)
     @rule()

@@ -70,7 +70,7 @@ def test_an_alias_says_what_stands_behind_it_unless_a_node_calls_its_model_so() 
         (ReplicaState.READY, ["m"]),
         (ReplicaState.LOADING, ["m"]),
         (ReplicaState.DOWN, []),
-        (ReplicaState.NEEDS_KEY, []),
+        (ReplicaState.NEEDS_KEY, ["m"]),
     ],
 )
 def test_of_an_engine_only_what_can_answer_or_soon_can(
