@@ -248,7 +248,7 @@ class RelaySettings:
     idle_upstream_limit: int = knob(64, "connections", "Most idle connections kept to one node.")
     connections_limit: int = knob(4096, "connections", "Most client connections at once.", least=1)
     write_limit_s: float = knob(
-        60.0, "s", "A client that takes no byte for this long is cut.", least=0.1
+        60.0, "s", "Who takes no byte for this long, client or tunnel's engine, is cut.", least=0.1
     )
 
 
