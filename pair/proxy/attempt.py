@@ -114,7 +114,10 @@ class Attempt:
                 raise
             self._over(self._hold.aborted.detail)
         except (UnreachableNode, NoSocketsLeft, LostUpstream, GarbledAnswer) as fault:
-            self._fail(Failure(self._kind(fault), str(fault)))
+            kind, words = self._kind(fault), str(fault)
+            if kind is FailureKind.CUT and not self._exchange.begun:
+                words = f"{words}; whether it was done there is not known"
+            self._fail(Failure(kind, words))
         finally:
             self._hold.on_abort = None
             self._silence.on_stall = None
