@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from pair.core.snapshot import NodeView, Snapshot
 from pair.engines.engine import LOOPBACK
 
-_PLACE = re.compile(r"[^:]+:(?:(?P<host>.+):)?(?P<port>\d+)(?P<path>/.*)?")
-"""An engine's name as `engine_name` makes it; the host is missing where it is the node's own."""
+_PLACE = re.compile(r"[^:]+:(?:(?P<name>.+):)?(?P<port>\d+)(?P<path>/.*)?")
+"""An engine's name as `engine_name` makes it; the name before the port is missing where it is the node's own."""
 
 _Place = tuple[str, int, str]
-"""Host, port and path, in the words of whoever named it: names are not looked up here."""
+"""Name, port and path, in the words of whoever named it: names are not looked up here."""
 
 
 def with_doubles(snapshot: Snapshot) -> Snapshot:
@@ -44,15 +44,15 @@ def _warned(node: NodeView, reporters: dict[_Place, str]) -> NodeView:
 
 def _behind(node: NodeView) -> Iterable[_Place]:
     """Where the engines of a node are, by each of its addresses."""
-    hosts = {_place(url)[0] for url in node.addresses}
-    for name in {replica.engine for replica in node.replicas}:
-        parts = _PLACE.fullmatch(name)
+    names = {_place(url)[0] for url in node.addresses}
+    for engine in {replica.engine for replica in node.replicas}:
+        parts = _PLACE.fullmatch(engine)
         if parts is not None:
-            own = hosts if parts["host"] is None else {parts["host"]}
-            yield from ((host, int(parts["port"]), parts["path"] or "") for host in own)
+            own = names if parts["name"] is None else {parts["name"]}
+            yield from ((name, int(parts["port"]), parts["path"] or "") for name in own)
 
 
 def _place(url: str) -> _Place:
     parts = urlsplit(url)
-    host = parts.hostname or ""
-    return ("localhost" if host in LOOPBACK else host, parts.port or 80, parts.path.rstrip("/"))
+    name = parts.hostname or ""
+    return ("localhost" if name in LOOPBACK else name, parts.port or 80, parts.path.rstrip("/"))
