@@ -95,6 +95,8 @@ def _node_notes(node: Json) -> Iterable[str]:
 def _replica_notes(replica: Json) -> Iterable[str]:
     if replica["state"] == "loading":
         yield f"loading for {seconds(replica['state_s'])}"
+    elif replica["state"] == "needs_key":
+        yield "its engine wants an API key; name one with key_env or key_file"
     elif replica["state"] != "ready":
         yield plain(replica["state"])
     if replica["draining"]:

@@ -24,8 +24,10 @@ def test_a_replica_that_takes_nothing_says_why() -> None:
     paused = replica("big", set_aside_s=3.0, set_aside_reason="connection refused")
     doubted = replica("odd", unproven=True, set_aside_reason="status 502")
     left = replica("left", draining=1)
-    shown = snapshot(node("attic", loading, paused, doubted, left))
+    locked = replica("locked", state="needs_key")
+    shown = snapshot(node("attic", loading, paused, doubted, left, locked))
     text = text_of(nodes_table(shown), width=200)
+    assert "its engine wants an API key; name one with key_env or key_file" in text
     assert "loading for 3:05 min; 2 failed; also tiny:latest" in text
     assert "set aside for 3.00 s: connection refused" in text
     assert "one call on trial after: status 502" in text
