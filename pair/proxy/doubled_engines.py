@@ -15,7 +15,7 @@ from pair.core.snapshot import NodeView, Snapshot
 from pair.engines.engine import LOOPBACK
 
 _PLACE = re.compile(r"[^:]+:(?:(?P<name>.+):)?(?P<port>\d+)(?P<path>/.*)?")
-"""An engine's name as `engine_name` makes it; without a name before the port it is the node's own."""
+"""An engine's name as `engine_name` makes it; without a name before the port: the node's own."""
 
 _Place = tuple[str, int, str]
 """Name, port and path, in the words of whoever named it: names are not looked up here."""
