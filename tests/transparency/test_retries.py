@@ -110,6 +110,16 @@ async def test_08_alone_it_goes_back_to_the_head_of_the_queue(fault: str) -> Non
         await closes_clean(built, Outcome.ANSWERED, Outcome.ANSWERED)
 
 
+async def test_08_where_all_are_rate_limited_the_call_waits() -> None:
+    async with house(FAST, FAST, FAST, settings=QUICK) as built:
+        for engine in built.engines:
+            engine.faults.set("rate_limited,retry_after_s=0,first=2")
+        reply = await built.send(chat())
+        assert (reply.status, reply.headers["x-pair-attempts"]) == (200, "1")
+        assert sum(asked(built)) > 3
+        await closes_clean(built, Outcome.ANSWERED)
+
+
 async def test_08_a_refused_connection() -> None:
     async with house(FAST, FAST) as built:
         await built.engines[0].crash()
