@@ -82,13 +82,13 @@ class Forward:
     async def run(self, dispatcher: Dispatcher, links: Links, silences: Silences) -> None:
         """Serve the exchange; the ticket is closed exactly once, whatever happens."""
         outcome, why, detail = Outcome.FAILED, "stopped", "the proxy was stopped"
-        hold = dispatcher.open(self._opened)
         silence = silences.watch(
             self._exchange,
             open_stream(self._peek.path) if self._peek.streamed else None,
             ((REQUEST_ID, header_text(self._request_id)),),
             dispatcher.loop.time(),
         )
+        hold = dispatcher.open(self._opened)  # nothing may come between this and its `finally`
         try:
             await self._try_until_decided(hold, dispatcher, links, silence)
             outcome, why, detail = Outcome.ANSWERED, "", ""
