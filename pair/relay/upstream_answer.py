@@ -313,12 +313,12 @@ class UpstreamAnswer:
         )
 
     def on_body(self, piece: bytes) -> None:
-        """A piece of the body."""
-        self._fed_bytes = 0
-        if self._bodyless:
+        """A piece of the body, or of what nobody asked for, which goes nowhere."""
+        if self._bodyless or self._surplus:
             self._surplus = True
-        else:
-            self._pieces.append(piece)
+            return
+        self._fed_bytes = 0
+        self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         """Of the final answer, or of a 1xx before it."""

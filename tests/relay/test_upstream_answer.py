@@ -94,6 +94,7 @@ def told(*pieces: bytes, bodyless: bool = False, close: bool = False) -> Told:
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED_OK = b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
 
 
 def test_a_head_is_kept_as_it_came() -> None:
@@ -128,6 +129,17 @@ def test_when_an_answer_without_body_ends_and_whether_the_connection_stays(
     for pieces in ([raw], [raw[at : at + 1] for at in range(len(raw))]):
         got = told(*pieces, bodyless=bodyless)
         assert (got.body, got.wholes, got.fault, got.reusable) == (b"", 1, None, reusable)
+
+
+@pytest.mark.parametrize("first", [b"Content-Length: 2\r\n\r\nok", CHUNKED_OK])
+@pytest.mark.parametrize("second", [b"Content-Length: 5\r\n\r\nextra", CHUNKED_OK])
+def test_a_second_answer_goes_nowhere(first: bytes, second: bytes) -> None:
+    """One that comes unasked, in one read with the first or after it, is not the client's."""
+    raw = OK + first + OK + second
+    for pieces in ([raw], [raw[at : at + 1] for at in range(len(raw))]):
+        got = told(*pieces)
+        assert (got.body, got.wholes, got.fault, got.reusable) == (b"ok", 1, None, False)
+        assert got.trailers == []
 
 
 @pytest.mark.parametrize(
