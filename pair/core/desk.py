@@ -113,7 +113,8 @@ class Desk:
         if ticket.lease is None or ticket.lease.id != event.lease:
             raise BookkeepingError(f"I3: ticket {event.ticket} does not hold lease {event.lease}")
         replica, light = ticket.lease.replica, ticket.opened.light
-        replica.failed += 1
+        # Not to know a path is an honest answer: it must not make a healthy node look broken.
+        replica.failed += event.failure.kind is not FailureKind.NOT_THERE
         node = self._membership.nodes.get(replica.id.node)
         # What is light goes to whichever replica is first, may be anything that a client thinks of,
         # and its success proves nothing either.

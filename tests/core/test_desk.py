@@ -94,6 +94,7 @@ def test_what_one_engine_lacks_another_one_on_the_same_node_may_have() -> None:
     story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 to a")
     story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 to b")
     story.sees(failed(1, FailureKind.NOT_THERE)).expects("1 refused: attempts_spent")
+    assert [one.failed for one in story.house.scheduler.fleet.everyone()] == [0, 0, 0]
     story.sees(ends_failed(1)).ends()
 
 
