@@ -15,7 +15,7 @@ from pair.agent.engine_book import Choice, EngineBook
 from pair.agent.visit import Visit
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport, ReplicaReport
-from pair.errors import NodeFault, RequestFault
+from pair.errors import NodeFault, NoSocketsLeft, RequestFault
 from pair.relay.exchange import Exchange
 from pair.relay.heads import Header, request_bytes
 from pair.relay.passage import carry
@@ -219,6 +219,10 @@ class App:
             visit.status = head.status
             exchange.let_body_go()  # the engine has it, and is asked once
             await carry(exchange, upstream, head, visit, at_once=visit.light)
+        except NoSocketsLeft as fault:
+            # Ours, and it passes: no reason to think ill of the engine.
+            visit.fault = str(fault)
+            visit.answer(self._later(visit, NODE_BUSY, f"This node has no room: {fault}."))
         except NodeFault as fault:
             visit.fault = str(fault)
             engine.look.set()

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import random
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from io import BytesIO
@@ -16,7 +17,7 @@ import pytest
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
 from pair.core.names import EngineName
 from pair.wire.dialects import Dialect
-from pair.wire.node_report import decode_report
+from pair.wire.node_report import REPORT_PATH, decode_report
 from tests.agent.face import BODY_LIMIT_BYTES, SOON_S, Face, chat, chosen, face, local, of, until
 
 INSTANT = EchoSettings(prefill_rate_tokens_per_s=1e9, decode_rate_tokens_per_s=1e9, answer_tokens=4)
@@ -251,6 +252,22 @@ async def test_an_engine_that_is_not_there_is_a_bad_gateway_and_gets_looked_at()
             assert (await error_of(answer))["code"] == "engine_unreachable"
         assert engine.look.is_set()
         assert node.running("llamacpp:1", "echo") == 0
+
+
+async def test_a_node_without_files_for_a_connection_is_full_and_its_engine_not_in_doubt() -> None:
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    engine = local("llamacpp:1", "http://127.0.0.1:9", "echo")
+    async with face(engine) as node:
+        async with node.client.get(node.url + REPORT_PATH) as answer:
+            assert answer.status == 200  # so that the client's own connection stands
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+        try:
+            async with node.client.post(node.url + CHAT, data=chat(), headers=chosen()) as answer:
+                assert answer.status == 503
+                assert (await error_of(answer))["code"] == "node_busy"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+        assert not engine.look.is_set()
 
 
 @pytest.mark.parametrize("fault", ["reset", "garbage", "close_after_head"])
