@@ -195,8 +195,7 @@ class Desk:
             self._serve_light(ticket, now)
         else:
             self.matching.wait(ticket, now)
-            if self._judge_key(ticket, now):
-                self.judge_hope(ticket.name, now)
+            self.judge_hope(ticket.name, now)
 
     def _ticket(self, ticket_id: TicketId) -> Ticket:
         ticket = self.tickets.get(ticket_id)

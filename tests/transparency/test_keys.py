@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from pair.engines.question import question_session
 from pair.errors import SettingsError
 from pair.proxy.service import Proxy
 from pair.relay.credentials import credential_of
-from pair.settings import FixedNode, NamedEngine, NodeSettings, Settings
+from pair.settings import FixedNode, NamedEngine, NodeSettings, QueueSettings, Settings
 from tests.proxy.raw_engine import RawEngine, page, raw_engine
 from tests.relay.wires import client
 from tests.support.chain import chain
@@ -34,6 +34,8 @@ from tests.support.house import FAST, House, chat, house
 OWN = "sk-of-the-node-42"
 THEIRS = "sk-of-the-client-7"
 VARIABLE = "TEST_NODE_KEY"
+SHUT = replace(FAST, persona="vllm", api_key=OWN)
+"""Shows not even its models without its key."""
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -135,14 +137,14 @@ async def test_20_a_node_puts_its_engine_s_own_key_in_place_of_the_client_s(
 async def test_20_a_node_asks_its_engine_with_its_key(key_file: Path) -> None:
     named = partial(NamedEngine, key_file=str(key_file))
     async with (
-        EchoEngine(replace(FAST, api_key=OWN)) as engine,
+        EchoEngine(SHUT) as engine,
         node_house(named(engine.url)) as home,
     ):
         assert (await home.send(chat(), Authorization=f"Bearer {THEIRS}")).status == 200
 
 
 async def test_20_an_engine_behind_a_key_is_asked_with_it_and_served(key_file: Path) -> None:
-    async with EchoEngine(replace(FAST, api_key=OWN)) as engine:
+    async with EchoEngine(SHUT) as engine:
         node = FixedNode(engine.url, key_file=str(key_file))
         async with house(settings=replace(Settings(), nodes=(node,))) as home:
             await home.until(lambda: bool(home.proxy.scheduler.fleet.names()))
@@ -160,8 +162,52 @@ async def test_20_a_key_file_that_changes_is_read_again(key_file: Path) -> None:
     assert renewed.authorization == kept.authorization == ["Bearer sk-next-one"]
 
 
+AT_ONCE = replace(Settings(), queue=QueueSettings(start_grace_s=0.0))
+"""No call waits for a node that may yet be found just after the start."""
+
+
+@asynccontextmanager
+async def locked(*engines: EchoSettings, nodes: bool) -> AsyncIterator[House]:
+    """A house in which nobody has named a key."""
+    async with AsyncExitStack() as stack:
+        if nodes:
+            built = await stack.enter_async_context(chain(*engines, settings=AT_ONCE))
+            yield built.house
+        else:
+            yield await stack.enter_async_context(house(*engines, settings=AT_ONCE))
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+async def test_20_without_a_key_of_its_own_who_brings_the_engine_s_is_served(nodes: bool) -> None:
+    """An engine that shows its models to all, as llama.cpp does, and answers only with a key."""
+    async with locked(replace(FAST, api_key=OWN), nodes=nodes) as home:
+        for headers in ({"Authorization": f"Bearer {OWN}"}, {"x-api-key": OWN}):
+            assert (await home.send(chat(), **headers)).status == 200
+        wrong = await home.send(chat(), Authorization=f"Bearer {THEIRS}")
+        assert (wrong.status, wrong.headers["x-pair-attempts"]) == (401, "1")
+        assert (await home.send(chat(), Authorization=f"Bearer {OWN}")).status == 200
+        none = await home.send(chat())
+        assert none.status == 503
+        assert "key_env" in none.body.decode()
+        home.assert_books_are_clean()
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+async def test_20_a_client_s_key_draws_no_call_away_from_an_open_engine(nodes: bool) -> None:
+    shut = replace(FAST, api_key=OWN, slots=4)
+    async with locked(shut, replace(FAST, slots=1), nodes=nodes) as home:
+        async with asyncio.TaskGroup() as tasks:
+            calls = [
+                tasks.create_task(home.send(chat(), Authorization=f"Bearer {key}"))
+                for key in (OWN, THEIRS) * 4
+            ]
+        answers = [call.result() for call in calls]
+        assert {answer.status for answer in answers} == {200}
+        assert {answer.headers["x-pair-node"] for answer in answers} == {"node-1"}
+
+
 async def test_20_an_engine_behind_a_key_without_one_says_what_to_do() -> None:
-    async with EchoEngine(replace(FAST, persona="vllm", api_key=OWN)) as engine:
+    async with EchoEngine(SHUT) as engine:
         settings = replace(Settings(), nodes=(FixedNode(engine.url),))
         async with house(settings=settings) as home:
             await home.ready(1)
