@@ -78,6 +78,9 @@ class Gate:
         self._serve = serve
         self._origins = frozenset(origin.lower() for origin in origins)
         self._names = frozenset(name.lower() for name in names)
+        # The setting is a list: who is told to set it must not lose what is in it.
+        self._more_origins = " ".join((*origins, "ORIGIN"))
+        self._more_names = " ".join((*names, "NAME"))
         # Methods are wrapped for each gate, so that no verdict outlives the setting it comes from.
         self._knows_name = lru_cache(_REMEMBERED)(self._is_ours)
         self._welcomes = lru_cache(_REMEMBERED)(self._is_welcome)
@@ -91,8 +94,9 @@ class Gate:
             _refuse(
                 exchange,
                 "unknown_name",
-                f"This proxy is not known as {_shown(called)}. If that is its name, add it to"
-                " proxy.names (`pair settings set proxy.names ...`); its IP address always works.",
+                f"This proxy is not known as {_shown(called)}. If that is its name, let it be known:"
+                f' `pair settings set proxy.names "{self._more_names}"`; its IP address always'
+                " works.",
             )
             return
         origin = first(b"origin")
@@ -113,8 +117,8 @@ class Gate:
             _refuse(
                 exchange,
                 "foreign_origin",
-                f"Pages from {_shown(origin)} may not use this proxy. To allow them, add that"
-                " origin to proxy.cors_origins (`pair settings set proxy.cors_origins ...`).",
+                f"Pages from {_shown(origin)} may not use this proxy. To allow them, set"
+                f' `pair settings set proxy.cors_origins "{self._more_origins}"` and start it anew.',
             )
 
     def _is_ours(self, called: bytes) -> bool:
