@@ -94,9 +94,9 @@ class Gate:
             _refuse(
                 exchange,
                 "unknown_name",
-                f"This proxy is not known as {_shown(called)}. If that is its name, let it be known:"
-                f' `pair settings set proxy.names "{self._more_names}"`; its IP address always'
-                " works.",
+                f"This proxy is not known as {_shown(called)}. If that is its name, do"
+                f' `pair settings set proxy.names "{self._more_names}"` and start it anew;'
+                " its IP address always works.",
             )
             return
         origin = first(b"origin")
@@ -117,8 +117,9 @@ class Gate:
             _refuse(
                 exchange,
                 "foreign_origin",
-                f"Pages from {_shown(origin)} may not use this proxy. To allow them, set"
-                f' `pair settings set proxy.cors_origins "{self._more_origins}"` and start it anew.',
+                f"Pages from {_shown(origin)} may not use this proxy. To allow them, do"
+                f' `pair settings set proxy.cors_origins "{self._more_origins}"`'
+                " and start it anew.",
             )
 
     def _is_ours(self, called: bytes) -> bool:
