@@ -282,7 +282,7 @@ class UpstreamAnswer:
 
     def on_headers_complete(self) -> None:
         """A head is whole; only now does the parser know these."""
-        if self.head is not None:
+        if self.head is not None or self._fault is not None:
             return
         parser = self._parser
         status = parser.get_status_code()
@@ -314,11 +314,13 @@ class UpstreamAnswer:
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body, or of what nobody asked for, which goes nowhere."""
-        if self._bodyless or self._surplus:
+        if self.head is None:  # llhttp lets a 1xx have chunks
+            self._garbled("a body before its answer")
+        elif self._bodyless or self._surplus:
             self._surplus = True
-            return
-        self._fed_bytes = 0
-        self._pieces.append(piece)
+        else:
+            self._fed_bytes = 0
+            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         """Of the final answer, or of a 1xx before it."""
