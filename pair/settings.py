@@ -108,7 +108,8 @@ class QueueSettings:
     hopeless_grace_s: float = knob(
         15.0,
         "s",
-        "Calls whose only nodes are gone wait this long for one to return before they are refused.",
+        "Calls whose only nodes are gone, or fail every call, wait this long for one to return "
+        "before they are refused.",
     )
 
 

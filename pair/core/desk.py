@@ -254,10 +254,14 @@ class Desk:
         if self.room.line(name) is None:
             self.hope.forget(name)
         elif not self.hope.of_name(name, now):
-            self.give_up(name, now)
+            self._give_up(name, now)
 
-    def give_up(self, name: ModelName, now: float) -> None:
-        """Refuse everybody who waits for this model."""
+    def hope_due(self, name: ModelName, now: float) -> None:
+        """The grace of a model that nobody could serve is over; it may just be tried again."""
+        if not self._fleet.any_hope(name):
+            self._give_up(name, now)
+
+    def _give_up(self, name: ModelName, now: float) -> None:
         for ticket in self.room.all(name):
             self._refuse_for(ticket, self.hope.unserved(name), now)
 

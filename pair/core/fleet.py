@@ -173,7 +173,13 @@ class Fleet:
         return node is not None and node.phase in (Phase.READY, Phase.SUSPECT) and replica.answers
 
     def any_hope(self, name: ModelName) -> bool:
-        return any(self.hopeful(replica) for replica in self.holders(name))
+        """Whether waiting for the model makes sense. One that fails and fails counts only while a
+        call is on trial there: else each that waits would be tried, one a pause, for hours.
+        """
+        return any(
+            self.hopeful(replica) and (not replica.given_up or replica.on_trial)
+            for replica in self.holders(name)
+        )
 
 
 def _discard(index: _ByName, name: ModelName, replica: Replica) -> None:

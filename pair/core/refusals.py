@@ -80,6 +80,9 @@ def _obstacle(node: Node, model: ModelName | None) -> str:
     held = [replica for replica in node.replicas.values() if replica.listed]
     states = {replica.report.state for replica in held if model is None or model in replica.names}
     trouble = next((words for state, words in _ENGINE_TROUBLES.items() if state in states), None)
+    failing = next((one for one in held if one.given_up), None)
+    if trouble is None and failing is not None:
+        trouble = f"calls fail there ({failing.set_aside_reason})"
     if trouble is None and not held and node.warnings:
         # An engine that never told its models has nothing but a complaint.
         trouble = node.warnings[0].removesuffix(".")

@@ -32,6 +32,7 @@ class Replica:
         failures: mishaps in a row, for the growing pause; `failed_at` is the time of the latest.
         unproven: it has failed and not answered since, so it gets one call at a time.
         trial: the lease of that one call, None while there is none.
+        given_up: its pause has become longer than anybody should wait for it.
         picked: the sequence number of its latest lease, for turn-taking; 0 before the first.
     """
 
@@ -50,6 +51,7 @@ class Replica:
     failed_at: float = 0.0
     unproven: bool = False
     trial: LeaseId | None = None
+    given_up: bool = False
     picked: int = 0
     served: int = 0
     failed: int = 0

@@ -131,8 +131,7 @@ class Scheduler:
                 case ("probe", str(node_id)):
                     self._watch.probe_due(NodeId(node_id), now)
                 case ("hope", str(name)):
-                    # Hope that came meanwhile would have cancelled this alarm.
-                    self.desk.give_up(ModelName(name), now)
+                    self.desk.hope_due(ModelName(name), now)
                 case ("start",):
                     self.desk.start_due(now)
                 case _:

@@ -50,6 +50,7 @@ def set_aside(
             replica.failed_at = now
         doublings = min(replica.failures - 1, DOUBLINGS_LIMIT)
         pause_s = min(limits.pause_s * 2.0**doublings, limits.pause_limit_s)
+        replica.given_up = replica.failures > 1 and pause_s > limits.hopeless_grace_s
     replica.set_aside_until = max(replica.set_aside_until, now + pause_s)
     replica.set_aside_reason = failure.detail
 
@@ -69,7 +70,7 @@ def opens_at(replica: Replica, limits: Limits, now: float) -> float | None:
 
 def prove(replica: Replica) -> None:
     """It has begun to answer: it may have more than one call again."""
-    replica.unproven = False
+    replica.unproven = replica.given_up = False
     replica.trial = None
 
 

@@ -15,6 +15,7 @@ from tests.core.story import (
     failed,
     first_byte,
     hangs_up,
+    refused,
 )
 
 
@@ -101,3 +102,26 @@ def test_what_cuts_every_answer_is_paused_for_longer_and_longer() -> None:
         story.sees(call(ticket + 1))
     assert pauses == [1, 2, 4, 8]
     story.sees(hangs_up(5)).ends()
+
+
+def failing(*, pause_s: float) -> Story:
+    """One node that fails every call; the second pause is above the grace of 3 s."""
+    story = Story(pause_s=pause_s, attempts_limit=9, hopeless_grace_s=3.0)
+    story.sees(comes("a", says=report("a", replica(slots=3, running=0)))).at(1.0)
+    story.sees(*calls(1, 2, 3)).expects("1 to a", "2 to a", "3 to a")
+    story.sees(*(failed(n, FailureKind.RESET) for n in (1, 2, 3))).at(3.1)
+    return story.expects("1 to a, try 2").sees(failed(1, FailureKind.RESET)).expects()
+
+
+def test_those_who_wait_for_one_that_always_fails_are_told_so_after_the_grace() -> None:
+    story = failing(pause_s=2.0).at(6.0).expects().at(6.2)
+    story.expects(*(f"{n} refused: no_node" for n in (1, 2, 3)))
+    assert "calls fail there (it failed)" in story.detail(1)
+    story.sees(*map(refused, (1, 2, 3)), call(4)).at(7.2).expects("4 to a").sees(answered(4)).ends()
+
+
+def test_a_trial_under_way_at_the_end_of_the_grace_is_worth_waiting_for() -> None:
+    story = failing(pause_s=1.6)  # of which the second is 3.2 s, and the alarm is set anew below
+    story.at(6.0).sees(hangs_up(1), hangs_up(2), hangs_up(3)).sees(call(4), call(5)).at(6.4)
+    story.expects("4 to a").at(9.2).expects().sees(answered(4)).expects("5 to a")
+    story.sees(answered(5)).ends()
