@@ -108,8 +108,7 @@ class QueueSettings:
     hopeless_grace_s: float = knob(
         15.0,
         "s",
-        "Calls whose only nodes are gone, or fail every call, wait this long for one to return "
-        "before they are refused.",
+        "Calls whose only nodes are gone or keep failing wait this long, then they are refused.",
     )
 
 
