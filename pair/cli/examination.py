@@ -17,9 +17,10 @@ from pair.cli.addresses import tcp_address, within_machine
 from pair.cli.running_proxy import RunningProxy, proxy_url
 from pair.core.events import NodeSighted, NodeWithdrawn
 from pair.core.names import NodeId
-from pair.core.reports import NodeReport
+from pair.core.reports import NodeReport, ReplicaState
 from pair.discovery.browser import Browser, Reach
 from pair.discovery.interfaces import read_surroundings
+from pair.engines.engine import EngineReport
 from pair.engines.finder import EngineFinder, PairItself, recognise
 from pair.engines.pair_node import report_of
 from pair.engines.question import NO_HEADERS, question_session
@@ -135,7 +136,8 @@ async def named(
     try:
         async with asyncio.timeout(2 * ANSWER_LIMIT_S):
             engine = await recognise(session, url, headers=headers)
-        return Finding(subject, "fine", f"an engine of the kind {engine.kind}")
+            said = await engine.report(session)
+        return Finding(subject, *_judged(engine.kind, said))
     except PairItself:
         pass
     except TimeoutError:
@@ -147,6 +149,17 @@ async def named(
         return Finding(subject, "fine", models_of(report))
     except NodeFault as fault:
         return Finding(subject, "wrong", str(fault))
+
+
+def _judged(kind: str, said: EngineReport) -> tuple[Verdict, str]:
+    """What an engine that answers says of itself: whether that keeps it from working, and how."""
+    words = [f"an engine of the kind {kind}", *said.warnings]
+    states = {replica.state for replica in said.replicas}
+    if ReplicaState.NEEDS_KEY in states and not said.warnings:
+        words.append("it shows its models but wants an API key; name one with key_env or key_file")
+    if len(words) == 1:
+        return "fine", words[0]
+    return "note" if ReplicaState.READY in states else "wrong", "; ".join(words)
 
 
 async def announced(session: aiohttp.ClientSession, reach: Reach, listen_s: float) -> list[Finding]:

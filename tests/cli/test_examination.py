@@ -5,12 +5,22 @@ import secrets
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Literal
 
 import aiohttp
 import pytest
 
 from pair.bench.echo_engine import EchoEngine, EchoModel, EchoSettings
-from pair.cli.examination import Finding, announced, engines, examine, named, network, own_node
+from pair.cli.examination import (
+    Finding,
+    announced,
+    engines,
+    examine,
+    named,
+    network,
+    own_node,
+    with_key,
+)
 from pair.cli.wiring import running_node
 from pair.core.names import NodeId
 from pair.discovery.advertiser import Advertiser
@@ -47,14 +57,14 @@ async def test_where_nothing_runs_everything_is_a_note_but_what_was_named(
     nobody = f"http://{free_address()}"
     settings = Settings(
         proxy=ProxySettings(listen=(free_address(),), discovery=False),
-        node=NodeSettings(listen=free_address()),
+        node=NodeSettings(listen=free_address(), engines=(NamedEngine(nobody),)),
         nodes=(FixedNode(nobody),),
     )
     found = {finding.subject: finding for finding in await examine(settings, Reach.MACHINE)}
     assert found["proxy"].words.startswith("none at http://127.0.0.1:")
     assert found["node here"].words.startswith("none at http://127.0.0.1:")
     wrong = [finding.subject for finding in found.values() if finding.verdict == "wrong"]
-    assert wrong == [f"named node {nobody}"]
+    assert wrong == [f"named engine {nobody}", f"named node {nobody}"]
     assert found["mDNS"] == Finding("mDNS", "note", "turned off by proxy.discovery")
 
 
@@ -69,6 +79,25 @@ async def test_engines_and_named_nodes_are_told_with_what_they_are(
         assert await named(session, engine.url, f"named node {engine.url}") == kind
         (nothing,) = await engines(session, EngineFinder([]))
         assert nothing.verdict == "note"
+
+
+@pytest.mark.parametrize("persona", ["llamacpp", "vllm"])
+async def test_a_named_engine_is_asked_with_its_key(
+    session: aiohttp.ClientSession,
+    monkeypatch: pytest.MonkeyPatch,
+    persona: Literal["llamacpp", "vllm"],
+) -> None:
+    monkeypatch.setenv("TEST_DOCTOR_KEY", "sk-1")
+    async with EchoEngine(replace(ECHO, persona=persona, api_key="sk-1")) as engine:
+        known = NamedEngine(engine.url, key_env="TEST_DOCTOR_KEY")
+        found = await with_key(session, known, "it")
+        assert found.verdict != "wrong"
+        assert found.words.startswith(f"an engine of the kind {persona}")
+        without = await with_key(session, NamedEngine(engine.url), "it")
+        assert without.verdict == "wrong"
+        assert "name one with key_env or key_file" in without.words
+        missing = await with_key(session, NamedEngine(engine.url, key_env="TEST_NO_KEY"), "it")
+        assert (missing.verdict, "TEST_NO_KEY" in missing.words) == ("wrong", True)
 
 
 async def test_a_node_is_heard_and_reached(session: aiohttp.ClientSession) -> None:
