@@ -314,7 +314,7 @@ class UpstreamAnswer:
 
     def on_body(self, piece: bytes) -> None:
         """A piece of the body, or of what nobody asked for, which goes nowhere."""
-        if self.head is None:  # llhttp lets a 1xx have chunks
+        if self.head is None:  # llhttp lets 104 to 199 have one
             self._garbled("a body before its answer")
         elif self._bodyless or self._surplus:
             self._surplus = True

@@ -158,7 +158,7 @@ def test_a_second_answer_goes_nowhere(first: bytes, second: bytes) -> None:
         b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc",
         OK + b"X: " + b"a" * LIMIT_BYTES,
         b"HTTP/1.1 100 Continue\r\n\r\n" * LIMIT_BYTES,
-        b"HTTP/1.1 103 Hints\r\n" + CHUNKED_OK + OK + b"Content-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 199 X\r\n" + CHUNKED_OK + OK + b"Content-Length: 2\r\n\r\nok",
         OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n1;" + b"a" * 2 * LIMIT_BYTES,
         OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"A: b\r\n" * LIMIT_BYTES,
