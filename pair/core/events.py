@@ -10,7 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
+from pair.core.names import (
+    FlowId,
+    JobId,
+    LeaseId,
+    ModelName,
+    NodeId,
+    Outcome,
+    Priority,
+    SessionId,
+    TicketId,
+)
+from pair.core.prompt import NO_PROMPT, Prompt
 from pair.core.reports import NodeReport
 
 
@@ -26,6 +37,9 @@ class Opened:
         pin: the node id or name that the client insists on (`x-pair-node`).
         brings_key: it carries a key of its client's own, which an engine may take.
         client: who asks, for people; never an address book key.
+        prompt: what is known of its prompt.
+        session: the conversation that it continues, None where the client does not say.
+        flow: whose turn it takes, see `FlowId`.
     """
 
     ticket: TicketId
@@ -37,6 +51,10 @@ class Opened:
     streamed: bool = False
     brings_key: bool = False
     client: str = ""
+    prompt: Prompt = NO_PROMPT
+    priority: Priority = Priority.DEFAULT
+    session: SessionId | None = None
+    flow: FlowId = FlowId("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +119,19 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer, None where neither the engine said nor events could be counted."""
+    """What one answer has cost, None where neither the engine said nor events could be counted.
+
+    Attributes:
+        prompt_tokens: all of them, those from the cache included.
+        prefill_s, decode_s, load_s: the engine's own clock (s), without what it waited.
+    """
 
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    prefill_s: float | None = None
+    decode_s: float | None = None
+    load_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

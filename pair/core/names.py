@@ -21,6 +21,10 @@ NO_NAME = ModelName("")
 TicketId = NewType("TicketId", int)
 LeaseId = NewType("LeaseId", int)
 JobId = NewType("JobId", str)
+SessionId = NewType("SessionId", str)
+"""One conversation, by the finest mark that its client sends."""
+FlowId = NewType("FlowId", str)
+"""Calls that share one place in line: a job, else a client. Fairness is between flows."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

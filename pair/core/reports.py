@@ -38,6 +38,8 @@ class ReplicaReport:
         waiting: requests queued inside the engine; None where unknown.
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.
+        cache_tokens: prompts that the engine keeps beyond those in its slots (llama.cpp's
+            `cache_ram`), in tokens; None where unknown.
         any_name: the engine takes any name, and none, for this model, the only one that it has.
     """
 
@@ -51,6 +53,7 @@ class ReplicaReport:
     waiting: int | None = None
     resident: bool | None = None
     context_tokens: int | None = None
+    cache_tokens: int | None = None
     any_name: bool = False
 
     @property
