@@ -143,14 +143,13 @@ class Attempt:
             upstream.abort()
             raise
         content_type = answer.first(b"content-type") or b""
-        encoding = answer.first(b"content-encoding")
         # Into a compressed stream nothing readable can be put; it can only be cut.
         kind = content_type.lower()
-        self.streams = encoding is None and kind.startswith(_STREAM_TYPES)
+        self.streams = not answer.packed and kind.startswith(_STREAM_TYPES)
         if kind.startswith(EVENT_STREAM):
             said = tuple(header for header in UNBUFFERED if answer.first(header[0].lower()) is None)
             self.headers = (*self.headers, *said)
-        self._meter = AnswerMeter(content_type, encoding)
+        self._meter = AnswerMeter(content_type, packed=answer.packed)
         if self._learner is not None and not self._learner.answered(answer.status):
             self._learner = None
         await carry(self._exchange, upstream, answer, self, at_once=self._aim.peek.light)
@@ -160,8 +159,7 @@ class Attempt:
         relayed like any other.
         """
         body = await upstream.read_all(ERROR_BODY_LIMIT_BYTES)
-        readable = head.first(b"content-encoding") is None
-        failure = classify_answer(head.status, head.first, body if readable else b"")
+        failure = classify_answer(head.status, head.first, head.readable(body))
         if self._aim.asks_on(head.status):
             failure = Failure(FailureKind.NOT_THERE, f"status {head.status}: not there")
         if failure is None or (self._aim.once and failure.kind in _FINAL_ONCE):
@@ -188,7 +186,8 @@ class Attempt:
             )
             self._fail(Failure(FailureKind.CUT, words))
         upstream.release()
-        exchange.finish(error_as_event(self._aim.peek.dialect, head.status, body))
+        said = head.readable(body)
+        exchange.finish(error_as_event(self._aim.peek.dialect, head.status, said))
 
     # What the relay tells while the answer passes
 

@@ -197,7 +197,7 @@ class Forward:
         answer = self._aim.refusal(refused.refuse)
         if exchange.ahead:
             status = answer.status if rejection is None else rejection.head.status
-            body = answer.body if rejection is None else rejection.body
+            body = answer.body if rejection is None else rejection.head.readable(rejection.body)
             exchange.finish(error_as_event(dialect, status, body))
         elif attempt is not None and rejection is not None:
             exchange.begin(rejection.head, attempt.headers)

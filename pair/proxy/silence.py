@@ -75,7 +75,7 @@ class Silence:
         form = self._form
         follows = form is not None and (
             answer.status == 200
-            and answer.first(b"content-encoding") is None
+            and not answer.packed
             and (answer.first(b"content-type") or b"").lower().startswith(form.follows)
         )
         self._taken = not follows

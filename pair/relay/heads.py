@@ -120,6 +120,18 @@ class AnswerHead:
         value = self.named.get(name)
         return value if value is None else value.rstrip()
 
+    @property
+    def packed(self) -> bool:
+        """Whether the body is compressed, so that nothing can be read from it or put into it; some
+        engines say that theirs is not (`identity`).
+        """
+        encoding = self.first(b"content-encoding")
+        return encoding is not None and encoding.strip().lower() not in (b"", b"identity")
+
+    def readable(self, body: bytes) -> bytes:
+        """Its body for whoever looks for words in it; b"" for a compressed one."""
+        return b"" if self.packed else body
+
 
 def first_values(headers: Sequence[Header]) -> dict[bytes, bytes]:
     """The field `named` of a head."""

@@ -178,4 +178,4 @@ class LeadingSilence:
 def _is_event_stream(head: AnswerHead) -> bool:
     """One that can be read: in a compressed one there is nothing to tell silence by."""
     kind = head.first(b"content-type") or b""
-    return kind.lower().startswith(b"text/event-stream") and head.first(b"content-encoding") is None
+    return kind.lower().startswith(b"text/event-stream") and not head.packed

@@ -23,13 +23,17 @@ _DONE = b"[DONE]"
 
 
 class AnswerMeter:
-    """Feed it each piece of one answer's body, then ask for the usage."""
+    """Feed it each piece of one answer's body, then ask for the usage.
+
+    Args:
+        packed: the body is compressed; nothing is told from it.
+    """
 
     __slots__ = ("_counter", "_head", "_readable", "_tail", "_whole")
 
-    def __init__(self, content_type: bytes | None, content_encoding: bytes | None) -> None:
+    def __init__(self, content_type: bytes | None, *, packed: bool = False) -> None:
         self._counter = EventCounter(content_type or b"")
-        self._readable = (content_encoding or b"identity").strip().lower() == b"identity"
+        self._readable = not packed
         self._head = bytearray()
         self._tail = bytearray()
         self._whole = True

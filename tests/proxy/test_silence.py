@@ -102,6 +102,7 @@ def test_no_stream_is_opened_for_whom_it_would_be_wrong(why: str) -> None:
         (answer(200, b"application/json"), False),
         (answer(400, b"text/event-stream"), False),
         (answer(200, b"text/event-stream", (b"Content-Encoding", b"gzip")), False),
+        (answer(200, b"text/event-stream", (b"Content-Encoding", b"identity")), True),
     ],
 )
 def test_what_can_follow_a_head_of_ours(head: AnswerHead, joins: bool) -> None:

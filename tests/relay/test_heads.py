@@ -194,3 +194,15 @@ def test_what_may_not_be_taken_is_not_offered_in_a_list_either(
     assert head.protocol == protocol
     sent = request_bytes(head, authority=b"e", body_length=0)
     assert (b"upgrade" in sent.lower()) is bool(protocol)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [(None, False), (b"identity", False), (b" Identity ", False), (b"gzip", True), (b"x", True)],
+)
+def test_a_body_is_packed_unless_the_engine_says_that_it_is_not(
+    encoding: bytes | None, packed: bool
+) -> None:
+    head = answer_head(*(() if encoding is None else ((b"Content-Encoding", encoding),)))
+    assert head.packed == packed
+    assert head.readable(b"words") == (b"" if packed else b"words")

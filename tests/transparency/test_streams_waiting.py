@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -140,6 +141,25 @@ async def test_03_an_engines_error_becomes_an_event_and_the_end(dialect: str, st
         assert error == words["error"]
         await built.quiet()
         assert fates(built) == {Outcome.ANSWERED if status == 400 else Outcome.FAILED: 1}
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_03_an_engines_compressed_error_becomes_an_event_that_can_be_read(
+    status: int,
+) -> None:
+    body = gzip.compress(b'{"error":{"message":"bad prompt"}}')
+    async with (
+        scripted(settings=SOON) as (built, [engine]),
+        asking(built, request("openai")) as wire,
+    ):
+        await kept_alive(wire, "openai")
+        call = await engine.next_call()
+        length = f"Content-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        await call.send(b"HTTP/1.1 %d X\r\n" % status + length + body)
+        raw = await wire.until(b"\r\n" + END)
+        error = error_in("openai", without_pulses(raw, "openai"))
+        assert error["message"].strip() == f"The engine answered with status {status}:"
+        await built.quiet()
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

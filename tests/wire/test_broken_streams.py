@@ -29,7 +29,7 @@ OLLAMA = b'{"a":1}\n{"b":2}\n'
 
 def after(dialect: Dialect, sent: bytes) -> bytes:
     """What ends a stream that broke off after this."""
-    meter = AnswerMeter(TYPES[dialect], None)
+    meter = AnswerMeter(TYPES[dialect])
     meter.feed(sent)
     return last_event(dialect, meter.ends(), ERRORS[dialect])
 
