@@ -76,15 +76,21 @@ async def test_embeddings() -> None:
     assert len(answer["embeddings"]) == 2
 
 
-async def test_what_a_model_is_and_which_are_in_memory() -> None:
+async def test_what_a_model_is() -> None:
     async def call(url: str) -> Any:
         async with client(url) as ai:
-            return [await ai.show("echo:1b"), await ai.ps()]
+            return await ai.show("echo:1b")
 
     async with one() as built:
-        shown, loaded = await both(built, call, tickets=2)
+        shown = await both(built, call)
     assert shown["capabilities"] == ["completion", "tools", "embedding"]
-    assert [model["model"] for model in loaded["models"]] == ["echo:1b"]
+
+
+async def test_what_is_in_memory_is_the_houses() -> None:
+    other = replace(OLLAMA, models=(EchoModel("other:1b"),))
+    async with house(OLLAMA, other) as built, client(built.base_url) as ai:
+        loaded = await ai.ps()
+    assert sorted(model.model or "" for model in loaded.models) == ["echo:1b", "other:1b"]
 
 
 async def test_the_list_is_the_houses() -> None:

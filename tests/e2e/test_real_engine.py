@@ -17,7 +17,7 @@ AT_LEAST_OF_DIRECT = 0.95
 
 @pytest.mark.engine
 async def test_six_calls_on_two_embedded_nodes_reach_what_a_perfect_direct_client_reaches() -> None:
-    comparison: Comparison = await measure(rounds=5)
+    comparison: Comparison = await measure(rounds=3)
     assert comparison.of_direct is not None
     assert comparison.of_direct >= AT_LEAST_OF_DIRECT, [
         (each.speedup, each.direct_speedup) for each in comparison.rounds
