@@ -181,10 +181,16 @@ class NodeIdentified:
 
 @dataclass(frozen=True, slots=True)
 class NodeReported:
-    """It answered a probe."""
+    """It answered a probe.
+
+    Attributes:
+        pushed: nobody asked for it; the node says so because something changed there. It may have
+            been written before our newest call got there, and it is no answer to a probe.
+    """
 
     node: NodeId
     report: NodeReport
+    pushed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
