@@ -13,8 +13,8 @@ from random import Random
 
 from pair.core.limits import Limits
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth, Strategy, strategy_named
-from pair.sim.machines import Machine, fleet, random_incidents
+from pair.core.strategies import QueueDepth, strategy_named
+from pair.sim.machines import Incident, Machine, fleet, random_incidents
 from pair.sim.report import SimulationReport, fastest, lower_bound_s, simulation_report
 from pair.sim.workload import Lengths, PlannedCall, burst, fan_outs, poisson
 from pair.sim.world import World
@@ -58,49 +58,79 @@ class Plan:
     seed: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What happens, in full: nothing in it is drawn any more.
+
+    Attributes:
+        rehearsal: calls that the same fleet answers before, so that the scheduler knows it; none of
+            them is in the figures.
+        proxies: how many share the machines; the calls are split among them.
+    """
+
+    machines: tuple[Machine, ...]
+    calls: tuple[PlannedCall, ...]
+    incidents: tuple[Incident, ...] = ()
+    rehearsal: tuple[PlannedCall, ...] = ()
+    proxies: int = 1
+
+
+def drawn(plan: Plan) -> Scenario:
+    """What the plan's seed makes of it."""
+    random = Random(plan.seed)
+    machines = fleet(
+        plan.speeds,
+        slots=plan.slots,
+        prefill_rate_tokens_per_s=plan.prefill_rate_tokens_per_s,
+        decode_rate_tokens_per_s=plan.decode_rate_tokens_per_s,
+    )
+    calls = _calls(plan, machines, random)
+    within_s = lower_bound_s(calls, machines)
+    incidents = random_incidents(machines, plan.failures, within_s, random)
+    return Scenario(tuple(machines), tuple(calls), tuple(incidents))
+
+
+def scheduler_for(limits: Limits, strategy: str) -> Scheduler:
+    """A scheduler as a proxy has it, at the beginning of time."""
+    return Scheduler(limits, strategy_named(strategy), 0.0)
+
+
 class Experiment:
-    """A plan drawn and carried out.
+    """A scenario carried out under each strategy.
 
     Attributes:
         total_calls: over all runs; what `steps` counts up to.
         worlds, reports: one for each strategy, as they are done.
     """
 
-    def __init__(self, plan: Plan, strategies: Sequence[str], limits: Limits) -> None:
-        random = Random(plan.seed)
-        self.machines = fleet(
-            plan.speeds,
-            slots=plan.slots,
-            prefill_rate_tokens_per_s=plan.prefill_rate_tokens_per_s,
-            decode_rate_tokens_per_s=plan.decode_rate_tokens_per_s,
-        )
-        self.calls = _calls(plan, self.machines, random)
-        within_s = lower_bound_s(self.calls, self.machines)
-        self.incidents = random_incidents(self.machines, plan.failures, within_s, random)
+    def __init__(self, plan: Plan | Scenario, strategies: Sequence[str], limits: Limits) -> None:
+        self.scenario = drawn(plan) if isinstance(plan, Plan) else plan
+        self.machines, self.calls = self.scenario.machines, self.scenario.calls
+        self.incidents = self.scenario.incidents
         self.worlds: list[World] = []
         self.reports: list[SimulationReport] = []
         self.total_calls = len(self.calls) * (1 + len(strategies))
         # Nobody's memory is at stake here: the room holds everyone, so that strategies are compared
         # on the same calls and not on whom they refused.
         self._limits = replace(limits, waiting_limit=max(limits.waiting_limit, len(self.calls)))
-        self._strategies = [strategy_named(name) for name in strategies]
+        self._strategies = tuple(strategies)
+        for name in strategies:
+            strategy_named(name)  # a wrong one is told before anything runs
 
     def steps(self) -> Iterator[int]:
         """Carry it out; yields now and then how many calls are done, over all runs."""
         alone_on = fastest(self.machines, self.calls)
-        alone = World(self._scheduler(strategy_named(QueueDepth.name)), [alone_on], self.calls)
+        alone = World(scheduler_for(self._limits, QueueDepth.name), [alone_on], self.calls)
         yield from alone.run()
         done = len(self.calls)
-        for strategy in self._strategies:
-            world = World(self._scheduler(strategy), self.machines, self.calls, self.incidents)
+        for name in self._strategies:
+            scheduler = scheduler_for(self._limits, name)
+            world = World(scheduler, self.machines, self.calls, self.incidents)
             for closed in world.run():
                 yield done + closed
             done += len(self.calls)
             self.worlds.append(world)
             self.reports.append(simulation_report(world, alone))
-
-    def _scheduler(self, strategy: Strategy) -> Scheduler:
-        return Scheduler(self._limits, strategy, 0.0)
 
 
 def _calls(plan: Plan, machines: Sequence[Machine], random: Random) -> list[PlannedCall]:

@@ -17,14 +17,31 @@ VERSION = "sim"
 """Not empty: simulated machines have `pair` beside their engine and answer probes from memory."""
 
 
+class CacheKind(StrEnum):
+    """How an engine keeps prompts that it has read."""
+
+    SLOTS = "slots"
+    """Each slot keeps its last prompt and answer, as llama.cpp does."""
+    PAGED = "paged"
+    """Blocks that all prompts share, least recently used out, as vLLM does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """One node with one engine that holds the one model.
 
     Attributes:
-        slots: calls at a time, each at the full rates.
+        slots: calls at a time, each at the full rates unless `slowdown` says otherwise.
         prefill_rate_tokens_per_s, decode_rate_tokens_per_s: above 0.
         version: of the `pair` beside its engine, "" for an engine on its own.
+        cache_tokens: what it keeps of prompts: beside those in its slots, or altogether where it is
+            paged.
+        slowdown: with n calls at once each takes 1 + slowdown * (n - 1) times as long.
+        load_s: to bring the model into memory.
+        resident: whether the model is there at the beginning.
+        unload_after_s: idle for so long it drops the model, None for never.
+        context_tokens: prompt and answer of a call fit into these, None for any.
+        tells_times: its answers carry its own clock.
     """
 
     id: NodeId
@@ -32,25 +49,50 @@ class Machine:
     prefill_rate_tokens_per_s: float
     decode_rate_tokens_per_s: float
     version: str = VERSION
+    cache_kind: CacheKind = CacheKind.SLOTS
+    cache_tokens: int = 0
+    slowdown: float = 0.0
+    load_s: float = 0.0
+    resident: bool = True
+    unload_after_s: float | None = None
+    context_tokens: int | None = None
+    tells_times: bool = True
 
-    def prefill_s(self, call: PlannedCall) -> float:
-        """From the slot granted to the first content byte."""
-        return call.prompt_tokens / self.prefill_rate_tokens_per_s
+    def prefill_s(self, call: PlannedCall, cached_tokens: int = 0) -> float:
+        """From the slot granted to the first content byte, with the model loaded and no company."""
+        return (call.prompt_tokens - cached_tokens) / self.prefill_rate_tokens_per_s
 
     def decode_s(self, call: PlannedCall) -> float:
-        """From the first content byte to the last."""
+        """From the first content byte to the last, without company."""
         return call.output_tokens / self.decode_rate_tokens_per_s
 
-    def service_s(self, call: PlannedCall) -> float:
+    def service_s(self, call: PlannedCall, cached_tokens: int = 0) -> float:
         """The whole call, when nothing fails."""
-        return self.prefill_s(call) + self.decode_s(call)
+        return self.prefill_s(call, cached_tokens) + self.decode_s(call)
 
-    def report(self, running: int) -> NodeReport:
+    def fits(self, call: PlannedCall) -> bool:
+        """Whether its context window holds the call."""
+        limit = self.context_tokens
+        return limit is None or call.prompt_tokens + call.output_tokens <= limit
+
+    def report(self, running: int, *, resident: bool = True) -> NodeReport:
         """What it says when asked."""
         replica = ReplicaReport(
-            ENGINE, "sim", MODEL, slots=self.slots, running=running, waiting=0, resident=True
+            ENGINE,
+            ENGINE_KINDS[self.cache_kind],
+            MODEL,
+            slots=self.slots,
+            running=running,
+            waiting=0,
+            resident=resident,
+            context_tokens=self.context_tokens,
+            cache_tokens=self.cache_tokens,
         )
         return NodeReport(self.id, self.id, self.version, replicas=(replica,))
+
+
+ENGINE_KINDS = {CacheKind.SLOTS: "sim", CacheKind.PAGED: "vllm"}
+"""What a machine calls its engine: by this the scheduler knows how the engine keeps prompts."""
 
 
 class Mishap(StrEnum):

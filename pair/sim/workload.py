@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from pair.core.names import JobId
+from pair.core.names import FlowId, JobId, Priority, SessionId
+from pair.errors import BookkeepingError
+from pair.sim.text import Text, tokens_of
 
 FAN_OUT_SPREAD_S = 0.45
 """The sub-agents of a fan-out come within this; real ones took 30 to 450 ms for all of theirs."""
+
+
+NO_FLOW = FlowId("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +26,15 @@ class PlannedCall:
     """One call.
 
     Attributes:
-        at_s: when it comes, from the first call on.
+        at_s: when it comes, from the first call on; the earliest time for one that `follows`.
         job: the job that the client names, None to have it found by time.
         leaves_after_s: the client hangs up if the call is not done by then, None for never.
+        text: what the prompt says, `prompt_tokens` long; empty for a prompt that shares nothing
+            with any other.
+        answer: the id of the answer's run in later prompts, None where nobody repeats it.
+        output_limit_tokens: what the client says of its answer's length, None where it says none.
+        follows: the place in the list of the call that must be over before this one comes, however
+            it ended; the answer is read for `after_s`. None for a call that waits for no other.
     """
 
     at_s: float
@@ -31,6 +42,20 @@ class PlannedCall:
     output_tokens: int
     job: JobId | None = None
     leaves_after_s: float | None = None
+    text: Text = ()
+    answer: int | None = None
+    output_limit_tokens: int | None = None
+    session: SessionId | None = None
+    flow: FlowId = NO_FLOW
+    priority: Priority = Priority.DEFAULT
+    follows: int | None = None
+    after_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.text and tokens_of(self.text) != self.prompt_tokens:
+            raise BookkeepingError(
+                f"a text of {tokens_of(self.text)} tokens in a prompt of {self.prompt_tokens}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,21 @@ STEP_EVENTS = 2000
 
 @dataclass(slots=True, eq=False)
 class CallRecord:
-    """What became of one call; times from the first call's accept, None until they happen."""
+    """What became of one call; times from the first call's accept, None until they happen.
+
+    Attributes:
+        refusals: how often a machine that was full turned it away; counted in `attempts`, too.
+        cached_tokens: of its prompt, those that its machine had read before.
+        load_s: what it waited for the model to come into memory.
+    """
 
     call: PlannedCall
+    opened_s: float | None = None
     node: NodeId | None = None
     attempts: int = 0
+    refusals: int = 0
+    cached_tokens: int = 0
+    load_s: float = 0.0
     granted_s: float | None = None
     first_byte_s: float | None = None
     closed_s: float | None = None
@@ -162,6 +172,7 @@ class World:
             following = self.records[index + 1].call
             self._at(WARM_UP_S + following.at_s, self._arrive, index + 1)
         ticket = TicketId(index + 1)
+        self.records[index].opened_s = self.now - WARM_UP_S
         if call.leaves_after_s is not None:
             self._at(self.now + call.leaves_after_s, self._leave, ticket)
         self._feed(Opened(ticket, MODEL, job=call.job, streamed=True))
