@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import get_args, get_origin, get_type_hints
 
@@ -11,7 +12,7 @@ from pair.cli.knobs import Knob
 HEADER = """\
 # Settings
 
-Generated from `pair/settings.py` by `make docs`; do not edit.
+Generated from `pair/settings` by `make docs`; do not edit.
 
 Flag > environment variable > `config.toml` > default. Each heading is a section of that file;
 `pair settings` shows the values in force, where each comes from, and where the file is. A variable
@@ -24,12 +25,14 @@ def settings_page(settings: type, knobs: Mapping[str, Knob]) -> str:
 
     Args:
         settings: a dataclass with one field a section; a section is a dataclass, or a tuple of them
-            for a list of tables.
+            for a list of tables, or for one whose keys a user makes up.
         knobs: by `section.name`, or by the section's name alone for a list of tables.
     """
     parts = [HEADER]
     for name, kind in get_type_hints(settings).items():
-        if get_origin(kind) is tuple:
+        if name in knobs and knobs[name].form == "strategy":
+            parts.append(_pairs(name, get_args(kind)[0], knobs[name]))
+        elif get_origin(kind) is tuple:
             parts.append(_list_of_tables(name, get_args(kind)[0], knobs[name]))
         else:
             parts.append(_section(name, kind, knobs))
@@ -59,9 +62,18 @@ def _section(name: str, kind: type, knobs: Mapping[str, Knob]) -> str:
         knob = knobs[f"{name}.{field.name}"]
         lines.append(
             f"| `{field.name}`<br>`{knob.variable}` | `{toml_value(knob.default)}` "
-            f"| {knob.unit} | {_cell(knob.reason)} |"
+            f"| {_unit(knob)} | {_cell(knob.reason)} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _unit(knob: Knob) -> str:
+    return knob.unit if knob.most == math.inf else f"{knob.unit}, {knob.least:g}–{knob.most:g}"
+
+
+def _pairs(name: str, kind: type, knob: Knob) -> str:
+    about = f"{_about(kind)} {knob.reason} Variable: `{knob.variable}`."
+    return "\n".join([f"## `[{name}]`", "", about, ""])
 
 
 def _list_of_tables(name: str, kind: type, knob: Knob) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from pair.cli.exit_codes import UsageFault, usage
-from pair.cli.knobs import NODES, checked, knobs, unknown
+from pair.cli.knobs import BY_MODEL, NODES, WHOLE, checked, knobs, unknown
 from pair.errors import SettingsError
 from pair.settings import Settings
 
@@ -111,6 +111,8 @@ def file_layer(text: str, file: Path) -> Layer:
     for section, content in document.items():
         if section == NODES:
             given[NODES] = Given(content, f"[[{NODES}]] in {file}")
+        elif section == BY_MODEL:
+            given[BY_MODEL] = Given(content, f"[{BY_MODEL}] in {file}")
         elif section not in sections:
             problems.append(f"{file}: {unknown(f'[{section}]', 'section', section, sections)}")
         elif not isinstance(content, dict):
@@ -143,7 +145,9 @@ def misspelt(environ: Mapping[str, str]) -> tuple[str, ...]:
     Only warnings: container runtimes set such as `PAIR_PROXY_PORT` for links of their own.
     """
     known = [knob.variable for knob in knobs().values()]
-    starts = tuple({f"PAIR_{key.partition('.')[0]}_".upper() for key in knobs() if key != NODES})
+    starts = tuple(
+        {f"PAIR_{key.partition('.')[0]}_".upper() for key in knobs() if key not in WHOLE}
+    )
     return tuple(
         unknown(f"the variable {name}", "setting", name, known)
         for name in sorted(environ)

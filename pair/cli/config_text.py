@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pair.cli.knobs import NODES, named_text
+from pair.cli.knobs import BY_MODEL, NODES, named_text
 from pair.errors import SettingsError
-from pair.settings import FixedNode, NamedEngine
+from pair.settings import FixedNode, ModelStrategy, NamedEngine
 
 
 def with_value(text: str, key: str, value: Any) -> str:
@@ -30,6 +30,11 @@ def with_value(text: str, key: str, value: Any) -> str:
         wanted = [] if value is None else [_table(node) for node in value]
         after = {**before, NODES: wanted} if wanted else _without(before, NODES)
         changed = _with_tables(lines, wanted)
+    elif key == BY_MODEL:
+        given: Sequence[ModelStrategy] = value or ()
+        pairs = {each.model: each.strategy for each in given}
+        after = {**before, BY_MODEL: pairs}
+        changed = _with_pairs(lines, before.get(BY_MODEL, {}), pairs)
     else:
         section, _, name = key.partition(".")
         content = before.get(section, {})
@@ -73,7 +78,7 @@ def _with_line(lines: list[str], section: str, name: str, literal: str | None) -
         return [*lines, *gap, f"[{section}]", f"{name} = {literal}"]
     end = _end(lines, start)
     for at in range(start + 1, end):
-        if re.match(rf"\s*{name}\s*=", lines[at]):
+        if re.match(rf"\s*{re.escape(name)}\s*=", lines[at]):
             after = at + _length(lines[at:end])
             new = [] if literal is None else [f"{name} = {literal}{_comment(lines[at])}"]
             return [*lines[:at], *new, *lines[after:]]
@@ -82,6 +87,27 @@ def _with_line(lines: list[str], section: str, name: str, literal: str | None) -
     while end > start + 1 and not lines[end - 1].strip():
         end -= 1  # keep the blank lines before the next section where they are
     return [*lines[:end], f"{name} = {literal}", *lines[end:]]
+
+
+def _with_pairs(lines: list[str], before: Any, pairs: Mapping[str, str]) -> list[str]:
+    """The lines with exactly these pairs in `[strategies]`; those that stay keep their comments."""
+    if not isinstance(before, Mapping):
+        raise SettingsError(f"{BY_MODEL} is not written as a section [{BY_MODEL}]")
+    for model in [*before, *pairs]:
+        wanted = pairs.get(model)
+        if wanted is None or before.get(model) != wanted:
+            literal = None if wanted is None else _literal(wanted)
+            lines = _with_line(lines, BY_MODEL, _key(lines, model), literal)
+    return lines
+
+
+def _key(lines: Sequence[str], name: str) -> str:
+    """The name as the lines write it as a key, else as this writes it: quoted."""
+    quoted = _literal(name)
+    for written in (quoted, name, f"'{name}'"):
+        if any(re.match(rf"\s*{re.escape(written)}\s*=", line) for line in lines):
+            return written
+    return quoted
 
 
 def _header(lines: Sequence[str], pattern: str) -> int | None:

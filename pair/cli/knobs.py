@@ -19,10 +19,18 @@ from pair.discovery.fixed_list import base_url
 from pair.errors import SettingsError, UnusableAddress
 from pair.proxy.gate import APPS_WORD, LOOPBACK_WORD
 from pair.relay.addresses import is_base_url, parse_address
-from pair.settings import FixedNode, NamedEngine, Settings
+from pair.settings import FixedNode, ModelStrategy, NamedEngine, Settings
 
 NODES: Final = "nodes"
 """The one key that is a list of tables, `[[nodes]]`, instead of a section."""
+BY_MODEL: Final = "strategies"
+"""The one section whose keys a user makes up: `[strategies]`, a line `"MODEL" = "NAME"` each."""
+
+WHOLE: Final[Mapping[str, tuple[str, str]]] = {
+    BY_MODEL: ("strategy", "Strategies of single models, as `MODEL=NAME`; it wins for its model."),
+    NODES: ("url", "Engines or nodes that you name, as [[nodes]]; kept whatever mDNS says."),
+}
+"""The keys without a section: the form of each, and its reason."""
 
 Named = FixedNode | NamedEngine
 """What a user names by its URL, with options behind it."""
@@ -36,10 +44,12 @@ class Knob:
     """One setting as a user sees it.
 
     Attributes:
-        key: `section.name` as in `config.toml`, or `nodes`.
-        kind: the field's type: str, bool, int, float, or a tuple of one of str and `Named`.
+        key: `section.name` as in `config.toml`, or one of `WHOLE`.
+        kind: the field's type: str, bool, int, float, or a tuple of one of str, `Named` and
+            `ModelStrategy`.
         unit: "" for names and switches.
         least: the smallest number that makes sense.
+        most: the largest one.
         form: what a text must look like, see `pair.settings.knob`.
     """
 
@@ -50,6 +60,7 @@ class Knob:
     reason: str
     least: float
     form: str
+    most: float = math.inf
 
     @property
     def variable(self) -> str:
@@ -64,12 +75,12 @@ class Knob:
 
 @cache
 def knobs() -> Mapping[str, Knob]:
-    """Every knob by key, in the order of `pair/settings.py`."""
+    """Every knob by key, in the order of `pair/settings`."""
     found: dict[str, Knob] = {}
     for section, kind in get_type_hints(Settings).items():
-        if section == NODES:
-            reason = "Engines or nodes that you name, as [[nodes]]; kept whatever mDNS says."
-            found[NODES] = Knob(NODES, kind, (), "", reason, 0, "url")
+        if section in WHOLE:
+            form, reason = WHOLE[section]
+            found[section] = Knob(section, kind, (), "", reason, 0, form)
             continue
         hints = get_type_hints(kind)
         for each in fields(kind):
@@ -120,6 +131,8 @@ def unknown(shown: str, kind: str, word: str, known: Iterable[str]) -> str:
 
 def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
     pieces = value.split() if isinstance(value, str) else value
+    if knob.key == BY_MODEL and isinstance(pieces, Mapping):
+        pieces = list(pieces.items())
     if not isinstance(pieces, list | tuple):
         raise SettingsError(f"is {value!r}; right is a list")
     values = tuple(_one(get_args(knob.kind)[0], knob, piece) for piece in pieces)
@@ -127,12 +140,18 @@ def _several(knob: Knob, value: Any) -> tuple[Any, ...]:
     for url in urls:
         if urls.count(url) > 1:
             raise SettingsError(f"has {url} twice; name each once")
+    models = [value.model for value in values if isinstance(value, ModelStrategy)]
+    for model in models:
+        if models.count(model) > 1:
+            raise SettingsError(f"has {model} twice; name each once")
     return values
 
 
 def _one(kind: Any, knob: Knob, value: Any) -> Any:
     if kind in (FixedNode, NamedEngine):
         return _named(kind, value)
+    if kind is ModelStrategy:
+        return _of_model(value)
     if kind is bool:
         return _switch(value)
     if kind in (int, float):
@@ -141,10 +160,7 @@ def _one(kind: Any, knob: Knob, value: Any) -> Any:
         raise SettingsError(f"is {value!r}; right is text")
     match knob.form:
         case "strategy":
-            if value not in STRATEGIES:
-                sentence = unknown(repr(value), "strategy", value, STRATEGIES)
-                raise SettingsError(f"is wrong: {sentence}; there are {', '.join(STRATEGIES)}")
-            return value
+            return _strategy(value)
         case "address":
             return _address(value)
         case "port":
@@ -155,6 +171,28 @@ def _one(kind: Any, knob: Knob, value: Any) -> Any:
             return _origin(value)
         case _:
             return value
+
+
+def _strategy(name: str) -> str:
+    if name not in STRATEGIES:
+        sentence = unknown(repr(name), "strategy", name, STRATEGIES)
+        raise SettingsError(f"is wrong: {sentence}; there are {', '.join(STRATEGIES)}")
+    return name
+
+
+def _of_model(value: Any) -> ModelStrategy:
+    """From `MODEL=NAME`, or from a pair as a table has it; a model's name may contain a `=`."""
+    if isinstance(value, ModelStrategy):
+        return value
+    if isinstance(value, str):
+        model, _, name = value.rpartition("=")
+    elif isinstance(value, tuple) and len(value) == 2:
+        model, name = value
+    else:
+        model = name = ""
+    if not model or not isinstance(name, str):
+        raise SettingsError(f"has {value!r}; right is MODEL=NAME, in the file a line MODEL = NAME")
+    return ModelStrategy(model, _strategy(name))
 
 
 def _switch(value: Any) -> bool:
@@ -168,6 +206,8 @@ def _switch(value: Any) -> bool:
 def _number(kind: type[int] | type[float], knob: Knob, value: Any) -> int | float:
     unit = f" of {knob.unit}" if knob.unit else ""
     right = f"{'a whole number' if kind is int else 'a number'}{unit}, at least {knob.least:g}"
+    if knob.most < math.inf:
+        right += f" and at most {knob.most:g}"
     wrong = SettingsError(f"is {value!r}; right is {right}")
     if isinstance(value, str):
         try:
@@ -175,7 +215,9 @@ def _number(kind: type[int] | type[float], knob: Knob, value: Any) -> int | floa
         except ValueError:
             raise wrong from None
     fits = isinstance(value, int) if kind is int else isinstance(value, int | float)
-    if not fits or isinstance(value, bool) or not math.isfinite(value) or value < knob.least:
+    if not fits or isinstance(value, bool) or not math.isfinite(value):
+        raise wrong
+    if not knob.least <= value <= knob.most:
         raise wrong
     return kind(value)
 
@@ -275,7 +317,9 @@ def _named(kind: type[Named], value: Any) -> Named:
         raise SettingsError(f"is wrong: {fault}") from None
 
 
-def named_text(named: Named) -> str:
+def named_text(named: Named | ModelStrategy) -> str:
     """The one text form of it, which `checked` reads again."""
+    if isinstance(named, ModelStrategy):
+        return f"{named.model}={named.strategy}"
     options = ((each, getattr(named, each)) for each in _options(type(named)))
     return ",".join([named.url, *(f"{option}={value}" for option, value in options if value)])

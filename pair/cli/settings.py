@@ -17,20 +17,23 @@ from pair.cli.knobs import Knob, checked, knob_named, knobs, named_text, value_o
 from pair.cli.options import ConfigOption, JsonOption
 from pair.cli.output import say, show, show_json, warn
 from pair.errors import SettingsError
-from pair.settings import FixedNode, NamedEngine
+from pair.settings import FixedNode, ModelStrategy, NamedEngine
 from pair.terminal.panels import table_of
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
 KeyArgument = Annotated[
-    str, typer.Argument(metavar="KEY", help="Section and name, such as proxy.strategy, or nodes.")
+    str,
+    typer.Argument(
+        metavar="KEY", help="Section and name, such as proxy.strategy; or nodes, or strategies."
+    ),
 ]
 ValuesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="VALUE",
         help="The new value; several for a list. A node is URL[,slots=N][,name=NAME]; it, or an"
-        " engine, may have ,key_env=VARIABLE or ,key_file=PATH.",
+        " engine, may have ,key_env=VARIABLE or ,key_file=PATH. A model's strategy is MODEL=NAME.",
     ),
 ]
 
@@ -118,7 +121,7 @@ def _words(value: Any) -> str:
             return "true" if value else "false"
         case tuple():
             return " ".join(_words(each) for each in value) or "(none)"
-        case FixedNode() | NamedEngine():
+        case FixedNode() | NamedEngine() | ModelStrategy():
             return named_text(value)
         case float():
             return f"{value:g}"

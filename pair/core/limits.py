@@ -1,10 +1,12 @@
-"""The numbers that the core works within. No defaults here: `pair/settings.py` is where each
-number lives with its reason.
+"""The numbers that the core works within. No defaults here: `pair/settings` is where each number
+lives with its reason.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from pair.core.names import ModelName
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,11 @@ class Limits:
     job_gap_s: float
     jobs_limit: int
     calls_limit: int
+    priority_bound_s: float
+    fairness_half_life_s: float
+    flows_limit: int
+    prefix_length_chars: int
+    concurrency_threshold: int
+    fingerprints_limit: int
+    estimates_limit: int
+    strategies: tuple[tuple[ModelName, str], ...]

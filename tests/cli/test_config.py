@@ -6,7 +6,7 @@ import pytest
 
 from pair.cli.config import Config, Given, load
 from pair.errors import SettingsError
-from pair.settings import FixedNode, Settings
+from pair.settings import FixedNode, ModelStrategy, Settings
 
 
 def loaded(
@@ -47,6 +47,23 @@ def test_lists_replace_each_other_whole(tmp_path: Path) -> None:
     flags = loaded(tmp_path, text, nodes=["http://c:1"])
     assert flags.settings.nodes == (FixedNode("http://c:1"),)
     assert loaded(tmp_path, text, nodes=[]).settings.nodes == from_file
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[strategies]\n"qwen3:30b" = "round-robin"\n',
+        'strategies = {"qwen3:30b" = "round-robin"}\n',
+    ],
+)
+def test_strategies_by_model_are_a_section_of_the_users_own_keys(tmp_path: Path, text: str) -> None:
+    config = loaded(tmp_path, text)
+    assert config.settings.strategies == (ModelStrategy("qwen3:30b", "round-robin"),)
+    assert config.places == {"strategies": f"[strategies] in {config.file}"}
+    environ = {"PAIR_STRATEGIES": "a=queue-depth b=round-robin"}
+    names = [each.model for each in loaded(tmp_path, text, environ).settings.strategies]
+    assert names == ["a", "b"]
+    assert loaded(tmp_path, "strategies = {}\n").settings.strategies == ()
 
 
 def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pair.cli.config_text import with_value
 from pair.cli.knobs import checked, knob_named
 from pair.errors import SettingsError
-from pair.settings import FixedNode, NamedEngine
+from pair.settings import FixedNode, ModelStrategy, NamedEngine
 
 COMMENTED = """\
 # the house
@@ -77,6 +77,27 @@ def test_engines_are_written_as_on_the_command_line() -> None:
     assert checked(knob_named("node.engines"), written) == engines
 
 
+def test_strategies_of_models_are_replaced_and_keep_their_comments() -> None:
+    strategies = (ModelStrategy("qwen3:30b", "round-robin"), ModelStrategy("a b", "queue-depth"))
+    text = with_value("[queue]\nlimit = 5\n", "strategies", strategies)
+    assert text == (
+        '[queue]\nlimit = 5\n\n[strategies]\n"qwen3:30b" = "round-robin"\n"a b" = "queue-depth"\n'
+    )
+    text = text.replace('"queue-depth"', '"queue-depth"  # small')
+    text = with_value(text, "strategies", (ModelStrategy("a b", "queue-depth"),))
+    assert text == '[queue]\nlimit = 5\n\n[strategies]\n"a b" = "queue-depth"  # small\n'
+    text = with_value(text, "strategies", (ModelStrategy("a b", "round-robin"),))
+    assert tomllib.loads(text)["strategies"] == {"a b": "round-robin"}
+    assert tomllib.loads(with_value(text, "strategies", None))["strategies"] == {}
+
+
+@pytest.mark.parametrize("key", ["a", "'a'", '"a"'])
+def test_a_models_name_may_be_written_in_any_of_tomls_ways(key: str) -> None:
+    text = f"[strategies]\n{key} = 'queue-depth'\n"
+    changed = with_value(text, "strategies", (ModelStrategy("a", "round-robin"),))
+    assert changed == f'[strategies]\n{key} = "round-robin"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
@@ -86,11 +107,13 @@ def test_engines_are_written_as_on_the_command_line() -> None:
         ("nodes = [{url = 'http://a'}]\n", "nodes"),
         ("proxy = 3\n", "proxy.strategy"),
         ("[proxy\n", "proxy.strategy"),
+        ("strategies = {a = 'queue-depth'}\n", "strategies"),
+        ("strategies = 3\n", "strategies"),
     ],
 )
 def test_what_cannot_be_edited_safely_is_refused(text: str, key: str) -> None:
     with pytest.raises(SettingsError):
-        with_value(text, key, None if key == "nodes" else "round-robin")
+        with_value(text, key, None if key in ("nodes", "strategies") else "round-robin")
 
 
 @given(name=st.text(st.characters(exclude_categories=["Cs"])), slots=st.integers(0, 2**53))

@@ -7,7 +7,7 @@ import pytest
 
 from pair.cli.knobs import checked, knob_named
 from pair.errors import SettingsError
-from pair.settings import FixedNode, NamedEngine
+from pair.settings import FixedNode, ModelStrategy, NamedEngine
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,13 @@ from pair.settings import FixedNode, NamedEngine
         ("proxy.cors_origins", "apps https://a.example", ("apps", "https://a.example")),
         ("nodes", [{"url": "http://a:1", "slots": 3}], (FixedNode("http://a:1", 3),)),
         ("nodes", [FixedNode("http://a:1")], (FixedNode("http://a:1"),)),
+        ("strategies", {"qwen3:30b": "round-robin"}, (ModelStrategy("qwen3:30b", "round-robin"),)),
+        ("strategies", "a=b=round-robin c=queue-depth", (
+            ModelStrategy("a=b", "round-robin"), ModelStrategy("c", "queue-depth"),
+        )),
+        ("strategies", [ModelStrategy("a", "round-robin")], (ModelStrategy("a", "round-robin"),)),
+        ("prefix.length_chars", 1024, 1024),
+        ("prefix.length_chars", "65536", 65536),
     ],
 )  # fmt: skip
 def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value: Any) -> None:
@@ -84,6 +91,23 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("nodes", "http://a:1,key_env=A,key_file=b", "has both key_env and key_file"),
         ("nodes", [{"url": "http://a", "key_env": 7}], "whose key_env is no text"),
         ("proxy.cors_origins", "https://a.example/", "right is loopback, apps, * or an origin"),
+        (
+            "prefix.length_chars",
+            1023,
+            "a whole number of characters, at least 1024 and at most 65536",
+        ),
+        ("prefix.length_chars", 65537, "at least 1024 and at most 65536"),
+        ("prefix.concurrency_threshold", 1025, "at least 1 and at most 1024"),
+        (
+            "strategies",
+            {"a": "queue-depht"},
+            "strategies is wrong: 'queue-depht' is not a strategy",
+        ),
+        ("strategies", {"a": {"b": 1}}, "right is MODEL=NAME, in the file a line MODEL = NAME"),
+        ("strategies", "round-robin", "has 'round-robin'; right is MODEL=NAME"),
+        ("strategies", "=round-robin", "right is MODEL=NAME"),
+        ("strategies", "a=round-robin a=queue-depth", "has a twice; name each once"),
+        ("strategies", 3, "right is a list"),
         ("nodes", [3], "right is a table with url, slots, name, key_env, key_file"),
     ],
 )

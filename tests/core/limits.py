@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pair.core.limits import Limits
 from pair.settings import Settings
 
 
-def limits(**changes: float) -> Limits:
-    """The default limits of `pair/settings.py`, with these numbers instead."""
-    return replace(Settings().limits(), **changes)  # type: ignore[arg-type]
+def limits(**changes: Any) -> Limits:
+    """The default limits of `pair/settings`, with these numbers instead."""
+    return replace(Settings().limits(), **changes)

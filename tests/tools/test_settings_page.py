@@ -52,6 +52,13 @@ def test_a_list_of_tables_says_which_fields_are_required() -> None:
     assert "| `name` | required |\n| `sugars` | `0` |" in part
 
 
+def test_a_section_of_the_users_own_keys_and_bounds_are_told() -> None:
+    page = settings_page(Settings, knobs())
+    part = page.split("## `[strategies]`")[1].split("\n## ")[0]
+    assert "Variable: `PAIR_STRATEGIES`." in part
+    assert "| `4096` | characters, 1024–65536 |" in page
+
+
 def test_every_knob_of_pair_is_on_the_page() -> None:
     page = settings_page(Settings, knobs())
     assert [key for key, knob in knobs().items() if f"`{knob.variable}`" not in page] == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 
 from pair.cli.knobs import checked, knobs, value_of
-from pair.settings import Settings
+from pair.core.names import ModelName
+from pair.settings import ModelStrategy, Settings
 
 
 def test_every_default_passes_the_check_that_a_users_value_must_pass() -> None:
@@ -34,6 +35,15 @@ def test_the_relays_limits_are_the_settings_of_the_same_names() -> None:
         for each in fields(limits):
             section = settings.proxy if each.name == "buffered_limit_bytes" else settings.relay
             assert getattr(limits, each.name) == getattr(section, each.name), each.name
+
+
+def test_the_cores_limits_are_the_settings_with_their_strategies() -> None:
+    settings = Settings(strategies=(ModelStrategy("qwen3:30b", "round-robin"),))
+    limits = settings.limits()
+    assert limits.strategies == ((ModelName("qwen3:30b"), "round-robin"),)
+    assert limits.prefix_length_chars == settings.prefix.length_chars
+    assert limits.estimates_limit == settings.estimates.replicas_limit
+    assert limits.priority_bound_s == settings.queue.priority_bound_s
 
 
 def test_no_two_knobs_share_a_variable() -> None:
