@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pair.core.strategies import STRATEGIES
+
 ProxyOption = Annotated[
     str | None,
     typer.Option(
@@ -62,9 +64,13 @@ DiscoveryOption = Annotated[
     ),
 ]
 StrategyOption = Annotated[
-    str | None,
+    Texts,
     typer.Option(
-        "--strategy", metavar="NAME", help="How a replica is chosen, see `pair settings`."
+        "--strategy",
+        metavar="[MODEL=]NAME",
+        help=f"How a replica is chosen: {', '.join(STRATEGIES)}. With MODEL= for that model only;"
+        " may be given several times. Those of models replace the [strategies] of the settings"
+        " file.",
     ),
 ]
 EngineOption = Annotated[

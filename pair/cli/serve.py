@@ -111,14 +111,20 @@ def up(
 Flags = dict[str, Given]
 
 
-def _proxy_flags(
-    listen: Texts, nodes: Texts, discovery: bool | None, strategy: str | None
-) -> Flags:
+def _proxy_flags(listen: Texts, nodes: Texts, discovery: bool | None, strategies: Texts) -> Flags:
+    of_models = [each for each in strategies or [] if "=" in each]
+    of_all = [each for each in strategies or [] if "=" not in each]
+    if len(of_all) > 1:
+        raise exit_codes.UsageFault(
+            f"--strategy names {' and '.join(of_all)} for all models; put MODEL= before those that"
+            " are for one"
+        )
     return {
         "proxy.listen": Given(listen, "--listen"),
         "nodes": Given(nodes, "--node"),
         "proxy.discovery": Given(discovery, "--discovery"),
-        "proxy.strategy": Given(strategy, "--strategy"),
+        "proxy.strategy": Given(of_all[0] if of_all else None, "--strategy"),
+        "strategies": Given(of_models, "--strategy"),
     }
 
 

@@ -222,6 +222,19 @@ def test_a_port_in_use_is_one_sentence_with_the_flag(
     ("arguments", "words"),
     [
         (["serve", "--strategy", "queue-depht"], "the nearest one is queue-depth"),
+        (
+            ["serve", "--strategy", "m=queue-depht"],
+            "--strategy: strategies is wrong: 'queue-depht'",
+        ),
+        (["serve", "--strategy", "=queue-depth"], "right is MODEL=NAME"),
+        (
+            ["serve", "--strategy", "queue-depth", "--strategy", "round-robin"],
+            "--strategy names queue-depth and round-robin for all models",
+        ),
+        (
+            ["up", "--strategy", "m=queue-depth", "--strategy", "m=round-robin"],
+            "--strategy: strategies has m twice",
+        ),
         (["serve", "--node", "https://a"], "--node: nodes is wrong: the node 'https://a'"),
         (
             ["serve", "--node", "http://a:1", "--node", "http://a:1"],
