@@ -100,7 +100,7 @@ def test_a_table_of_times_and_lengths() -> None:
     )
     assert trace.form is TraceForm.AZURE
     first, second = trace.calls
-    assert (first.at_s, second.at_s) == (0.0, pytest.approx(0.5))
+    assert [first.at_s, second.at_s] == pytest.approx([0.0, 0.5])
     assert (first.prompt_tokens, first.output_tokens, first.text) == (4808, 10, ())
 
 
