@@ -10,6 +10,7 @@ first fingerprints. A fingerprint is chained: it stands for its block and for al
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, repeat
 
@@ -37,6 +38,24 @@ def block_end(blocks: int) -> int:
 def whole_blocks(chars: int) -> int:
     """Blocks that a text of so many characters fills: what of it can be compared."""
     return bisect.bisect_right(_BLOCK_ENDS, chars)
+
+
+def shared_blocks(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many fingerprints two prompts have in common, from the first on."""
+    end = min(len(one), len(other))
+    if not end or one[0] != other[0]:
+        return 0
+    if one[end - 1] == other[end - 1]:
+        return end
+    # They are chained: equal up to somewhere, and nowhere after.
+    known, limit = 1, end - 1
+    while known < limit:
+        middle = (known + limit) // 2
+        if one[middle] == other[middle]:
+            known = middle + 1
+        else:
+            limit = middle
+    return known
 
 
 @dataclass(frozen=True, slots=True)
