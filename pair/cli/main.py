@@ -26,6 +26,7 @@ from pair.cli.output import log_to_stderr
 from pair.cli.serve import node, serve, up
 from pair.cli.settings import app as settings_app
 from pair.cli.simulate import simulate
+from pair.cli.strategy import strategy
 from pair.cli.top import top
 from pair.errors import BookkeepingError, PairError
 
@@ -83,6 +84,7 @@ app.command()(node)
 app.command()(nodes)
 app.command()(models)
 app.command()(jobs)
+app.command()(strategy)
 app.command()(top)
 app.command()(demo)
 app.command()(bench)

@@ -23,6 +23,7 @@ from pair.errors import (
 from pair.relay.addresses import TcpAddress, is_base_url, parse_address
 from pair.settings import Settings
 from pair.wire.snapshot_json import VERSION
+from pair.wire.strategy_choice import STRATEGY_PATH
 
 Json = Mapping[str, Any]
 
@@ -97,7 +98,22 @@ class RunningProxy:
         path = f"/pair/v1/jobs/{quote(name, safe='')}"
         return await self._page(path, RequestFault(404, "unknown_job", missing))
 
-    async def _page(self, path: str, missing: PairError | None = None) -> Json:
+    async def strategy(self) -> Json:
+        """Which strategy is in use, by model, and which there are."""
+        return await self._page(STRATEGY_PATH, _no_switch())
+
+    async def switch(self, name: str, model: str | None) -> Json:
+        """Another strategy, for one model or (None) for all without their own; what is then in use.
+
+        Raises:
+            RequestFault: there is none of this name; the text lists those that there are.
+        """
+        wish = msgspec.json.encode({"strategy": name, "model": model})
+        return await self._page(STRATEGY_PATH, _no_switch(), put=wish)
+
+    async def _page(
+        self, path: str, missing: PairError | None = None, *, put: bytes | None = None
+    ) -> Json:
         stranger = GarbledAnswer(f"what answers at {self.url} is not a pair proxy")
         try:
             answer = await ask(
@@ -106,6 +122,7 @@ class RunningProxy:
                 ANSWER_LIMIT_S,
                 connect_limit_s=CONNECT_LIMIT_S,
                 limit_bytes=PAGE_LIMIT_BYTES,
+                put=put,
             )
         except GarbledAnswer as fault:
             raise stranger from fault
@@ -120,6 +137,8 @@ class RunningProxy:
             raise stranger from fault
         if answer.status == 404 and missing is not None:
             raise missing
+        if answer.status == 400 and put is not None and (said := _complaint(page)):
+            raise RequestFault(400, "refused", said)
         if answer.status != 200 or not isinstance(page, dict) or not {"v", "calls"} & page.keys():
             raise stranger  # a job alone has no version, but its calls
         if page.get("v", VERSION) != VERSION:
@@ -128,3 +147,15 @@ class RunningProxy:
                 f" {VERSION}; install the same pair on both"
             )
         return page
+
+
+def _no_switch() -> RequestFault:
+    sentence = "that proxy cannot switch its strategy; install the same pair on both"
+    return RequestFault(404, "no_such_path", sentence)
+
+
+def _complaint(page: object) -> str:
+    """The sentence of an error in OpenAI's shape, "" if it has none."""
+    error = page.get("error") if isinstance(page, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return message if isinstance(message, str) else ""

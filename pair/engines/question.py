@@ -1,4 +1,4 @@
-"""One question over HTTP: a GET with a limit on time and size, and the session that it is asked in.
+"""One question over HTTP, with a limit on time and size, and the session that it is asked in.
 
 The seam where aiohttp's exceptions become ours; whether a connection came about is told apart,
 because a machine that computes still accepts and a dead one does not. Every option of aiohttp that
@@ -47,6 +47,8 @@ _HEAD_LIMIT_BYTES = 16 * 1024
 
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity"}
 """Nothing packed, so that the limit on size is one on what must be unpacked, too."""
+
+_JSON = {"Content-Type": "application/json"}
 
 
 class TooLarge(GarbledAnswer):
@@ -135,6 +137,7 @@ async def ask(
     connect_limit_s: float | None = None,
     limit_bytes: int = ANSWER_LIMIT_BYTES,
     headers: Mapping[str, str] = NO_HEADERS,
+    put: bytes | None = None,
 ) -> Said:
     """The answer to GET, whatever its status; a redirection is an answer, too.
 
@@ -143,6 +146,7 @@ async def ask(
         connect_limit_s: for connecting, None for `CONNECT_SHARE` of the limit.
         limit_bytes: of the answer's body.
         headers: besides our own, such as the key that the user has named for this node.
+        put: JSON to PUT there instead.
 
     Raises:
         UnreachableNode: no connection.
@@ -156,8 +160,13 @@ async def ask(
         total=limit_s, connect=None, sock_connect=connect_limit_s, sock_read=None
     )
     try:
-        async with session.get(
-            url, timeout=timeout, allow_redirects=False, headers={**_HEADERS, **headers}
+        async with session.request(
+            "GET" if put is None else "PUT",
+            url,
+            data=put,
+            timeout=timeout,
+            allow_redirects=False,
+            headers={**_HEADERS, **({} if put is None else _JSON), **headers},
         ) as answer:
             return Said(answer.status, await _body(answer, url, limit_bytes))
     except (aiohttp.ClientError, OSError) as fault:

@@ -23,14 +23,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Pages:
-    """An HTTP address that answers GET with whatever the test puts under a path.
+    """An HTTP address that answers with whatever the test puts under a path, and keeps what is
+    PUT there.
 
     Stands where a proxy would, so that the commands can be shown any JSON, also what no proxy says.
     """
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, bytes]] = {}
-        pages = self.pages
+        self.got: list[tuple[str, Any]] = []
+        pages, got = self.pages, self.got
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -39,6 +41,11 @@ class Pages:
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_PUT(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                got.append((self.path, json.loads(body)))
+                self.do_GET()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
                 pass

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Pages, Pair
+from tests.terminal.samples import node, replica, snapshot
+
+PATH = "/pair/v1/strategy"
+
+
+def in_use(strategy: str = "queue-depth", **models: str) -> dict[str, object]:
+    known = ["queue-depth", "round-robin"]
+    return {"v": 1, "strategy": strategy, "models": models, "known": known}
+
+
+def test_what_is_in_use_is_shown(pair: Pair, pages: Pages) -> None:
+    pages.put(PATH, in_use())
+    run = pair("strategy", "--proxy", pages.url)
+    assert [line.split() for line in run.out.splitlines()][2:] == [["all", "queue-depth"]]
+    pages.put(PATH, in_use(b="round-robin", a="queue-depth"))
+    shown = pair("strategy", "--proxy", pages.url).out.splitlines()
+    assert [line.split() for line in shown][2:] == [
+        ["all", "others", "queue-depth"],
+        ["a", "queue-depth"],
+        ["b", "round-robin"],
+    ]
+    assert pair("strategy", "--proxy", pages.url, "--json").json == in_use(
+        b="round-robin", a="queue-depth"
+    )
+    assert pages.got == []
+
+
+def test_a_switch_is_asked_for_and_told_how_to_keep(pair: Pair, pages: Pages) -> None:
+    pages.put(PATH, in_use("round-robin"))
+    run = pair("strategy", "round-robin", "--proxy", pages.url)
+    assert pages.got == [(PATH, {"strategy": "round-robin", "model": None})]
+    (*_, last) = run.out.splitlines()
+    assert last == "until the proxy stops; to keep it: pair settings set proxy.strategy round-robin"
+
+
+def test_one_for_a_model_keeps_the_others(pair: Pair, pages: Pages) -> None:
+    pages.put(PATH, in_use(m="round-robin", other="queue-depth"))
+    pages.put("/pair/v1/snapshot", snapshot(node("a", replica("big", aliases=["m"]))))
+    run = pair("strategy", "round-robin", "--model", "m", "--proxy", pages.url)
+    assert pages.got == [(PATH, {"strategy": "round-robin", "model": "m"})]
+    assert "pair settings set strategies m=round-robin other=queue-depth" in run.out
+    assert run.err == ""
+    pages.put("/pair/v1/snapshot", snapshot(node("a", replica("big"))))
+    run = pair("strategy", "round-robin", "--model", "m", "--proxy", pages.url, "--json")
+    assert run.err == "pair: no node holds m now; the strategy waits for one that does\n"
+    assert run.json["models"]["m"] == "round-robin"
+
+
+def test_the_proxys_own_sentence_on_an_unknown_name(pair: Pair, pages: Pages) -> None:
+    said = 'There is no strategy "fastest"; choose one of queue-depth, round-robin.'
+    pages.put(PATH, {"error": {"message": said, "code": "unknown_strategy"}}, 400)
+    run = pair("strategy", "fastest", "--proxy", pages.url)
+    assert (run.code, run.out, run.err) == (1, "", f"pair: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "page", "words"),
+    [
+        (404, {"error": {"message": "no"}}, "that proxy cannot switch its strategy"),
+        (400, {"error": "no"}, "is not a pair proxy"),
+        (400, {"v": 1}, "is not a pair proxy"),
+    ],
+)
+def test_a_proxy_that_cannot_is_told_as_one(
+    pair: Pair, pages: Pages, status: int, page: object, words: str
+) -> None:
+    pages.put(PATH, page, status)
+    run = pair("strategy", "round-robin", "--proxy", pages.url)
+    assert (run.code, run.out) == (1, "")
+    assert words in run.err
+
+
+def test_a_model_without_a_name_is_wrong_usage(pair: Pair) -> None:
+    run = pair("strategy", "--model", "m")
+    assert (run.code, run.out) == (2, "")
+    assert "--model goes with the NAME of a strategy" in run.err
