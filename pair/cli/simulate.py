@@ -16,7 +16,8 @@ from rich.text import Text
 from pair.cli.exit_codes import usage
 from pair.cli.options import JsonOption
 from pair.cli.output import show, show_json
-from pair.core.strategies import STRATEGIES, QueueDepth
+from pair.core.queue_depth import QueueDepth
+from pair.core.strategies import STRATEGIES
 from pair.errors import SettingsError
 from pair.settings import Settings
 from pair.sim.experiment import USUAL_UTILIZATION, Arrivals, Experiment, Plan

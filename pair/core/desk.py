@@ -79,6 +79,7 @@ class Desk:
             return
         if not self._judge_key(ticket, now):
             return
+        self.matching.outlook.opened(ticket)
         self.jobs.open(ticket, now)
         self.matching.note_fleet(ticket)
         self.matching.wait(ticket, now)
@@ -101,7 +102,10 @@ class Desk:
             ticket.committed = True
             self.jobs.first_byte(ticket.id, now)
             replica = ticket.lease.replica
-            if replica.unproven and not ticket.lease.light:
+            if ticket.lease.light:
+                return
+            self.matching.outlook.first_byte(ticket, ticket.lease, now)
+            if replica.unproven:
                 prove(replica)
                 self.matching.refresh(replica, now)
 
@@ -121,6 +125,7 @@ class Desk:
         if node is not None and not (light and RULES[event.failure.kind].hurts is Hurts.REPLICA):
             granted_at = ticket.lease.granted_at
             set_aside(replica, node, event.failure, self._limits, now, granted_at=granted_at)
+        self.matching.outlook.failed(ticket, ticket.lease)
         self.matching.settle(ticket, ticket.lease, now, left=RULES[event.failure.kind].left)
         if event.failure.kind in (FailureKind.BUSY, FailureKind.RATE_LIMITED):
             discount_refused(replica)
@@ -139,9 +144,12 @@ class Desk:
             answered = event.outcome is Outcome.ANSWERED
             if answered:
                 self._served(lease, now)
+                if not lease.light:
+                    self.matching.outlook.answered(ticket, lease, event.usage, now)
             if self.matching.settle(ticket, lease, now, left=not answered):
                 node = self._membership.nodes.get(lease.replica.id.node)
         self.matching.leave_room(ticket, now)
+        self.matching.outlook.closed(ticket)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1
         self.jobs.close(ticket, event.outcome, event.usage, event.detail, now)
@@ -159,6 +167,7 @@ class Desk:
         """
         for lease in self.ledger.on_node(node.id):
             ticket = self.tickets[lease.ticket]
+            self.matching.outlook.failed(ticket, lease)
             self.matching.settle(ticket, lease, now)
             self.matching.out.append(
                 Abort(ticket.id, lease.id, f"node {node.name} is lost: {node.reason}")
@@ -269,6 +278,11 @@ class Desk:
         """The grace after the start is over."""
         for name in self.room.names():
             self._judge(name, now)
+
+    def patience_due(self, ticket_id: TicketId) -> None:
+        """A ticket has waited beside a free slot for as long as it may."""
+        ticket = self._ticket(ticket_id)
+        self.matching.stir(ticket.name)
 
     def wait_due(self, ticket: Ticket, now: float) -> None:
         """The wait limit of a ticket has passed."""

@@ -221,6 +221,16 @@ class DrainRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class StrategyChosen:
+    """The user wants replicas to be chosen in another way: of one model, or (None) of all that have
+    no strategy of their own. The name is one of `STRATEGIES`; the shell has looked.
+    """
+
+    strategy: str
+    model: ModelName | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """The time that `WakeAt` asked for has come (or passed)."""
 
@@ -236,5 +246,6 @@ Event = (
     | NodeReported
     | ProbeMissed
     | DrainRequested
+    | StrategyChosen
     | Ticked
 )

@@ -63,6 +63,12 @@ class Fleet:
         """Every replica in the house."""
         return self._names.keys()
 
+    def replica(self, replica_id: ReplicaId) -> Replica | None:
+        """The one of this id, None where its node does not list it (any more)."""
+        node = self._nodes.get(replica_id.node)
+        found = None if node is None else node.replicas.get((replica_id.engine, replica_id.model))
+        return found if found in self._names else None
+
     def free(self, name: ModelName) -> Collection[Replica]:
         """Those that could take a ticket for this name right now."""
         return (self._keyed_free if self.locked(name) else self._free).get(name, {}).keys()

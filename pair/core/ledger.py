@@ -16,13 +16,17 @@ from pair.errors import BookkeepingError
 
 @dataclass(slots=True, eq=False)
 class Lease:
-    """A ticket's hold on one slot for one attempt; a light one is counted but takes no slot."""
+    """A ticket's hold on one slot for one attempt; a light one is counted but takes no slot.
+
+    `busy` is the load there when it was granted, itself included.
+    """
 
     id: LeaseId
     ticket: TicketId
     replica: Replica
     granted_at: float
     light: bool
+    busy: int = 1
 
 
 class Ledger:
@@ -50,7 +54,7 @@ class Ledger:
             self.in_flight += 1
             replica.picked = self._granted + 1
         self._granted += 1
-        lease = Lease(LeaseId(self._granted), ticket, replica, now, light)
+        lease = Lease(LeaseId(self._granted), ticket, replica, now, light, replica.load)
         if replica.unproven and not light:
             replica.trial = lease.id
         self._leases[lease.id] = lease

@@ -17,25 +17,37 @@ from pair.core.hope import Hope
 from pair.core.jobs import JobLog
 from pair.core.ledger import Lease, Ledger
 from pair.core.limits import Limits
-from pair.core.names import ModelName
+from pair.core.names import ModelName, TicketId
+from pair.core.outlook import Outlook
 from pair.core.replica import Replica
 from pair.core.standing import opens_at
-from pair.core.strategies import Strategy
+from pair.core.strategies import strategy_named
+from pair.core.strategy import Strategy, Wait
 from pair.core.ticket import Ticket
 from pair.core.waiting_room import Line, WaitingRoom
+
+STRATEGIES_LIMIT = 256
+"""Most models with a strategy of their own; the oldest is forgotten."""
 
 
 class Matching:
     """Leases from grant to settlement, and the line before them. What it decides goes into `out`,
-    which the scheduler replaces at each event.
+    which `begin` replaces at each event.
+
+    Attributes:
+        strategy: for every model that has none of its own in `strategies`.
+        left_waiting: whom a strategy has left waiting beside a free slot, at the latest event.
     """
 
     def __init__(
         self, limits: Limits, strategy: Strategy, fleet: Fleet, alarms: Alarms, hope: Hope
     ) -> None:
         self.strategy = strategy
+        self.strategies = {name: strategy_named(chosen) for name, chosen in limits.strategies}
+        self.left_waiting: set[TicketId] = set()
         self.ledger = Ledger()
         self.room = WaitingRoom(limits.waiting_limit)
+        self.outlook = Outlook(limits, fleet, self.room)
         self.jobs = JobLog(limits)
         self.out: list[Decision] = []
         self._limits = limits
@@ -43,6 +55,11 @@ class Matching:
         self._alarms = alarms
         self._hope = hope
         self._stirred: dict[ModelName, None] = {}
+
+    def begin(self, out: list[Decision]) -> None:
+        """An event has come; what follows from it goes into `out`."""
+        self.out = out
+        self.left_waiting.clear()
 
     def wait(self, ticket: Ticket, now: float) -> None:
         """Put a ticket into its line, at its place."""
@@ -58,14 +75,33 @@ class Matching:
         if ticket.waiting_since is not None:
             self.room.remove(ticket)
             ticket.queued_s += now - ticket.waiting_since
-            ticket.waiting_since = None
+            ticket.waiting_since = ticket.patience_until = None
+            ticket.wait_reason = ""
             self._alarms.cancel(ticket)
+            self._alarms.cancel(("patience", ticket.id))
             if self.room.line(ticket.name) is None:
                 self._hope.forget(ticket.name)
 
     def stir(self, name: ModelName) -> None:
         """Something changed for those who wait for this name: they are matched anew."""
         self._stirred[name] = None
+
+    def strategy_of(self, name: ModelName) -> Strategy:
+        """How replicas of this model are chosen."""
+        return self.strategies.get(name, self.strategy)
+
+    def use_strategy(self, strategy: Strategy, name: ModelName | None) -> None:
+        """Choose so from now on: for one model, or (None) for every one that has none of its own.
+        Whoever waits is asked again.
+        """
+        if name is None:
+            self.strategy = strategy
+        else:
+            self.strategies.pop(name, None)
+            if len(self.strategies) >= STRATEGIES_LIMIT:
+                del self.strategies[next(iter(self.strategies))]
+            self.strategies[name] = strategy
+        self._stirred.update(dict.fromkeys(self.room.names()))
 
     def match(self, now: float) -> None:
         """Give free slots to those who wait, first come first, until neither is left among the
@@ -74,11 +110,13 @@ class Matching:
         Whom the strategy leaves waiting, that one alone waits; it is asked again at the next event.
         """
         names, self._stirred = self._stirred, {}
+        self.outlook.begin()
         asides: dict[ModelName, Line] = {}
         while served := [found for name in names if (found := self._next_served(name, now))]:
             line, ticket, candidates = min(served, key=lambda found: found[1].arrival)
-            choice = self.strategy.choose(ticket, candidates, now)
-            if choice is None:
+            choice = self.strategy_of(ticket.name).choose(ticket, candidates, self.outlook, now)
+            if isinstance(choice, Wait):
+                self._leave_waiting(ticket, choice, now)
                 line.step_aside(ticket)
                 asides[ticket.name] = line
             else:
@@ -88,6 +126,16 @@ class Matching:
             line.all_back()
         # A grant stirs nothing new: it only takes a slot away.
         self._stirred = dict.fromkeys(asides)
+
+    def _leave_waiting(self, ticket: Ticket, wait: Wait, now: float) -> None:
+        """Beside a free slot, with a bound: what the first slot that it let pass would have
+        needed.
+        """
+        self.left_waiting.add(ticket.id)
+        ticket.wait_reason = wait.reason
+        if ticket.patience_until is None and wait.until is not None:
+            ticket.patience_until = wait.until
+            self._alarms.set(("patience", ticket.id), max(now, wait.until))
 
     def refresh(self, replica: Replica, now: float) -> None:
         """A count, a state or a phase of this replica changed: those who wait for it may be
@@ -118,6 +166,8 @@ class Matching:
         """Lease a slot there to the ticket; a light one takes none."""
         ticket.lease = self.ledger.grant(ticket.id, replica, now, light=ticket.opened.light)
         ticket.attempts += 1
+        if not ticket.opened.light:
+            self.outlook.granted(ticket, ticket.lease, now)
         self._fleet.refresh(replica, now)
         if ticket.model != ticket.opened.model:
             reason = f"{reason}; the only model, whose engine takes any name"
@@ -147,6 +197,7 @@ class Matching:
         counts = lease.replica.draining.counts
         drains = left and not lease.light and (counts or not ticket.committed)
         self.ledger.settle(lease.id, left_at=now if drains else None)
+        self.outlook.settled(ticket, lease, now)
         ticket.lease = None
         self.refresh(lease.replica, now)
         return drains

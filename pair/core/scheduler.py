@@ -23,6 +23,7 @@ from pair.core.events import (
     NodeWithdrawn,
     Opened,
     ProbeMissed,
+    StrategyChosen,
     Ticked,
 )
 from pair.core.fleet import Fleet
@@ -30,9 +31,10 @@ from pair.core.hope import Hope
 from pair.core.limits import Limits
 from pair.core.matching import Matching
 from pair.core.membership import LATE_S, Membership
-from pair.core.names import ModelName, NodeId
+from pair.core.names import ModelName, NodeId, TicketId
 from pair.core.replica import Replica
-from pair.core.strategies import Strategy
+from pair.core.strategies import strategy_named
+from pair.core.strategy import Strategy
 from pair.core.ticket import Ticket
 from pair.core.watch import Watch
 from pair.errors import BookkeepingError
@@ -77,7 +79,8 @@ class Scheduler:
             # Seen at any event: after a sleep a probe's limit may pass before the tick is fed.
             self._watch.woke_late(now)
         decisions: list[Decision] = []
-        self.matching.out = self._watch.out = decisions
+        self.matching.begin(decisions)
+        self._watch.out = decisions
         self._take(event, now)
         self.matching.match(now)
         wake_at = self._alarms.next_at()
@@ -115,6 +118,8 @@ class Scheduler:
                     self.desk.draining = True
                 else:
                     self._watch.drained(event.node, now)
+            case StrategyChosen():
+                self.matching.use_strategy(strategy_named(event.strategy), event.model)
             case Ticked():
                 self._ticked(now)
             case _:
@@ -130,6 +135,8 @@ class Scheduler:
                     self.matching.refresh(replica, now)
                 case ("probe", str(node_id)):
                     self._watch.probe_due(NodeId(node_id), now)
+                case ("patience", int(ticket_id)):
+                    self.desk.patience_due(TicketId(ticket_id))
                 case ("hope", str(name)):
                     self.desk.hope_due(ModelName(name), now)
                 case ("start",):

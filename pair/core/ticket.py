@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pair.core.events import Failure, Opened
+from pair.core.fairness import Charge
 from pair.core.ledger import Lease
 from pair.core.names import EngineName, ModelName, NodeId, TicketId
+from pair.core.offer import Offer
 from pair.errors import BookkeepingError
+
+_NOWHERE: frozenset[NodeId] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -18,6 +22,10 @@ class Ticket:
         arrival: its place in the order of all tickets; never changes.
         model: what the client wrote, until a model is known that it means (`Fleet.meant`).
         pin: the node that it insists on; what the client wrote, until a node is known by that.
+        patience_until: from when on it waits no more beside a free slot for a busy one; None before
+            it was left waiting so, `wait_reason` says for what.
+        expected: what was predicted for the present attempt, None where nothing could be.
+        first_byte_at: of the present attempt.
         waiting_since: when it last began to wait; None while it holds a lease or has been ended.
         queued_s: waiting done before the present wait.
         attempts: leases given, without those that a busy node sent back.
@@ -25,6 +33,7 @@ class Ticket:
         lacking: engines that do not know what it asks for; only a light one is asked on.
         committed: its first content byte has come.
         over: the core has refused it or given it up; only `Closed` is still to come.
+        charge: what its flow was charged for its present lease, None before one and after a refund.
     """
 
     opened: Opened
@@ -39,9 +48,14 @@ class Ticket:
     engine_errors: int = 0
     avoided: set[NodeId] = field(default_factory=set)
     lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
+    patience_until: float | None = None
+    wait_reason: str = ""
+    expected: Offer | None = None
+    first_byte_at: float | None = None
     last_failure: Failure | None = None
     committed: bool = False
     over: bool = False
+    charge: Charge | None = None
 
     def __post_init__(self) -> None:
         self.model = self.opened.model
@@ -65,3 +79,10 @@ class Ticket:
     def anywhere(self) -> bool:
         """Whether any replica of its model will do."""
         return self.pin is None and not self.avoided
+
+    @property
+    def reach(self) -> tuple[NodeId | None, frozenset[NodeId]]:
+        """Tickets of one model and equal reach may go to the same replicas, so of those that wait
+        only the first needs to be asked.
+        """
+        return self.pin, _NOWHERE if not self.avoided else frozenset(self.avoided)

@@ -12,8 +12,9 @@ from enum import StrEnum
 from random import Random
 
 from pair.core.limits import Limits
+from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth, strategy_named
+from pair.core.strategies import strategy_named
 from pair.sim.machines import Incident, Machine, fleet, random_incidents
 from pair.sim.report import SimulationReport, fastest, lower_bound_s, simulation_report
 from pair.sim.workload import Lengths, PlannedCall, burst, fan_outs, poisson

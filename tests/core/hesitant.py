@@ -7,32 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pair.core.names import TicketId
+from pair.core.outlook import Outlook
+from pair.core.queue_depth import QueueDepth
 from pair.core.replica import Replica
-from pair.core.strategies import Choice, QueueDepth, Strategy, strategy_named
+from pair.core.strategies import strategy_named
+from pair.core.strategy import Choice, Strategy, Wait
 from pair.core.ticket import Ticket
 
 
 class Hesitant(QueueDepth):
-    """Declines a third of all questions, by ticket and time alone (I8).
-
-    Attributes:
-        declined: whom it left waiting since the audit last cleared this.
-    """
+    """Declines a third of all questions, by ticket and time alone (I8)."""
 
     name = "hesitant"
-
-    def __init__(self) -> None:
-        self.declined: set[TicketId] = set()
 
     def declines(self, ticket: Ticket, now: float) -> bool:
         return (ticket.id + int(4 * now)) % 3 == 0
 
-    def choose(self, ticket: Ticket, free: Collection[Replica], now: float) -> Choice | None:
+    def choose(  # type: ignore[override]  # the others never wait
+        self, ticket: Ticket, free: Collection[Replica], outlook: Outlook, now: float
+    ) -> Choice | Wait:
         if self.declines(ticket, now):
-            self.declined.add(ticket.id)
-            return None
-        return super().choose(ticket, free, now)
+            return Wait("not now")
+        return super().choose(ticket, free, outlook, now)
 
 
 def any_strategy(name: str) -> Strategy:

@@ -15,7 +15,7 @@ from pair.core.events import Event, NodeReported, ProbeMissed, Ticked
 from pair.core.limits import Limits
 from pair.core.names import EngineName, LeaseId, ModelName, NodeId, TicketId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
-from pair.core.strategies import Strategy
+from pair.core.strategy import Strategy
 from tests.core.audit import AuditedScheduler
 
 
@@ -28,6 +28,7 @@ def replica(
     aliases: tuple[str, ...] = (),
     running: int | None = None,
     waiting: int | None = None,
+    yours: int | None = None,
     any_name: bool = False,
 ) -> ReplicaReport:
     return ReplicaReport(
@@ -39,6 +40,7 @@ def replica(
         slots=slots,
         running=running,
         waiting=waiting,
+        yours=yours,
         any_name=any_name,
     )
 
@@ -50,6 +52,7 @@ def report(
     draining: bool = False,
     name: str | None = None,
     process: str = "",
+    number: int = 0,
 ) -> NodeReport:
     """What a node says; without replicas one of the model `m` with one slot."""
     return NodeReport(
@@ -59,6 +62,7 @@ def report(
         draining=draining,
         replicas=replicas or (replica(),),
         process=process,
+        number=number,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pair.core.decisions import Dispatch
 from pair.core.events import FailureKind, NodeReported, NodeSighted, Opened
 from pair.core.names import EngineName, ModelName, NodeId, Phase, TicketId
+from pair.core.queue_depth import QueueDepth
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth
 from pair.settings import Settings
 from tests.core.house import replica, report
 from tests.core.story import Story, answered, call, comes, drains, failed, refused, says

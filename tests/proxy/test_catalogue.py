@@ -8,9 +8,9 @@ import pytest
 
 from pair.core.events import DrainRequested, NodeReported, NodeSighted, ProbeMissed
 from pair.core.names import NodeId
+from pair.core.queue_depth import QueueDepth
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth
 from pair.proxy.catalogue import listed_models
 from pair.settings import Settings
 from tests.core.house import replica, report

@@ -23,8 +23,8 @@ from pair.core.events import (
     Usage,
 )
 from pair.core.names import ModelName, NodeId, Outcome, TicketId
+from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth
 from pair.errors import BookkeepingError
 from pair.proxy.dispatcher import Dispatcher, Hold, Refused
 from pair.settings import ProbingSettings, QueueSettings, RetrySettings, Settings

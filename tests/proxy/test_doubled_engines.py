@@ -4,9 +4,9 @@ import pytest
 
 from pair.core.events import NodeReported, NodeSighted
 from pair.core.names import NodeId
+from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import take_snapshot
-from pair.core.strategies import QueueDepth
 from pair.proxy.doubled_engines import with_doubles
 from pair.settings import Settings
 from tests.core.house import replica, report

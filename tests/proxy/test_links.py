@@ -9,8 +9,8 @@ import pytest
 from pair.bench.echo_engine.engine import EchoEngine
 from pair.core.events import NodeSighted, ProbeMissed
 from pair.core.names import NodeId
+from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
-from pair.core.strategies import QueueDepth
 from pair.proxy.links import Link, Links
 from pair.relay.limits import UpstreamLimits
 from pair.settings import ProbingSettings, Settings

@@ -12,9 +12,9 @@ from prometheus_client.samples import Sample
 
 from pair.core.events import Closed, NodeReported, NodeSighted, Opened
 from pair.core.names import ModelName, NodeId, Outcome, Phase, TicketId
+from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import take_snapshot
-from pair.core.strategies import QueueDepth
 from pair.proxy.metrics import SchedulerCollector
 from pair.settings import Settings
 from tests.core.house import replica, report

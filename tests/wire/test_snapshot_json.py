@@ -25,10 +25,10 @@ from pair.core.events import (
 )
 from pair.core.job_reports import job_report
 from pair.core.names import JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
+from pair.core.queue_depth import QueueDepth
 from pair.core.reports import ReplicaState
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import take_snapshot
-from pair.core.strategies import QueueDepth
 from pair.settings import Settings
 from pair.wire.snapshot_json import job_json, snapshot_json
 from tests.core.house import replica, report
