@@ -1,0 +1,226 @@
+"""What a decision of the scheduler costs: the pure core under the simulator, with every node busy
+and a long line waiting.
+
+Calls come as fast as unequal nodes answer, so that the line keeps its length: 20 teams whose system
+prompts are in caches, 100 flows, every third call of a conversation. Each call of `handle` is timed
+once every node has answered twice; those that gave a lease are the decisions. Then the memory of a
+full prefix index and what a question to it costs.
+
+Run: `make measure-dispatch-cost`, or `python -m tests.measurements.dispatch_cost`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import platform
+import time
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from statistics import median
+
+from pair.core.decisions import Decision, Dispatch
+from pair.core.events import Event
+from pair.core.limits import Limits
+from pair.core.names import EngineName, FlowId, ModelName, NodeId, ReplicaId, SessionId
+from pair.core.prefix_index import PrefixIndex
+from pair.core.prompt import Prompt, block_end
+from pair.core.replica import Replica
+from pair.core.reports import ReplicaReport
+from pair.core.scheduler import Scheduler
+from pair.core.strategies import strategy_named
+from pair.settings import Settings
+from pair.sim.machines import Machine, fleet
+from pair.sim.text import Run, Text
+from pair.sim.workload import Lengths, PlannedCall
+from pair.sim.world import World
+from tests.measurements.arms import existing, print_head, print_row
+
+STRATEGIES = ("finish-time", "prefix-aware", "kv-aware", "session", "queue-depth", "round-robin")
+SIZES = ((10, 100), (100, 1000), (1000, 10_000))
+"""Nodes, waiting tickets."""
+
+DECISIONS = 3000
+"""Timed in each run."""
+TOLERANCE = 0.1
+"""The line is as long as it should be within this share of its length."""
+SETTLED_ROUNDS = 2
+"""Answers a node before anything is timed: by then its speed is known."""
+
+SPEEDS = (1.0, 2.0, 5.6)
+LENGTHS = Lengths(2000, 200, 0.5)
+TEAMS = 20
+SYSTEM_TOKENS = 1500
+FLOWS = 100
+SESSIONS = 500
+"""Conversations; two of three calls belong to none."""
+
+INDEX_BLOCKS = 146
+"""Of one prompt in the index: 100,000 characters."""
+INDEX_REPLICAS = 1000
+QUESTIONS = 2000
+
+
+class Timed(Scheduler):
+    """The shipped scheduler with a clock beside it.
+
+    Attributes:
+        samples: microseconds of each `handle` by what it was for, while the line is long.
+    """
+
+    def __init__(self, limits: Limits, strategy: str, nodes: int, waiting: int) -> None:
+        super().__init__(limits, strategy_named(strategy), 0.0)
+        self.samples: dict[str, list[float]] = defaultdict(list)
+        self._untimed = (SETTLED_ROUNDS + 1) * nodes
+        self._waiting = waiting
+
+    def handle(self, event: Event, now: float) -> list[Decision]:
+        start_ns = time.perf_counter_ns()
+        decisions = super().handle(event, now)
+        took_us = (time.perf_counter_ns() - start_ns) / 1e3
+        leased = sum(isinstance(decision, Dispatch) for decision in decisions)
+        self._untimed -= leased
+        long = abs(len(self.desk.room) - self._waiting) <= TOLERANCE * self._waiting
+        if long and self._untimed < 0:
+            self.samples["a lease given" if leased else type(event).__name__].append(took_us)
+        return decisions
+
+
+def machines(nodes: int, random: Random) -> list[Machine]:
+    """One-slot machines of three speeds, with caches."""
+    speeds = [random.choice(SPEEDS) for _ in range(nodes)]
+    plain = fleet(speeds, slots=1, prefill_rate_tokens_per_s=1000.0, decode_rate_tokens_per_s=50.0)
+    return [replace(machine, cache_tokens=20_000) for machine in plain]
+
+
+def calls(fleet_: list[Machine], waiting: int, random: Random) -> Iterator[PlannedCall]:
+    """Enough to fill every slot and the line, at once; then as many as the machines answer."""
+    mean = PlannedCall(0.0, LENGTHS.prompt_tokens, LENGTHS.output_tokens)
+    # The machines are a little faster than this, because system prompts are in caches.
+    rate_per_s = sum(1 / machine.service_s(mean, SYSTEM_TOKENS) for machine in fleet_)
+    first = len(fleet_) + waiting
+    for number in range(first + 2 * (SETTLED_ROUNDS + 1) * len(fleet_) + 2 * DECISIONS):
+        prompt_tokens, output_tokens = LENGTHS.draw(random)
+        own = max(1, prompt_tokens - SYSTEM_TOKENS)
+        text: Text = (Run(random.randrange(TEAMS), SYSTEM_TOKENS), Run(TEAMS + number, own))
+        talks = number % 3 == 0
+        yield PlannedCall(
+            max(0, number - first) / rate_per_s,
+            SYSTEM_TOKENS + own,
+            output_tokens,
+            text=text,
+            session=SessionId(str(random.randrange(SESSIONS))) if talks else None,
+            flow=FlowId(str(random.randrange(FLOWS))),
+        )
+
+
+def costs(strategy: str, nodes: int, waiting: int) -> dict[str, list[float]]:
+    """Microseconds of the events of one run, by kind."""
+    random = Random(nodes)
+    standing = machines(nodes, random)
+    limits = replace(Settings().limits(), waiting_limit=4 * (nodes + waiting))
+    timed = Timed(limits, strategy, nodes, waiting)
+    planned = list(calls(standing, waiting, random))
+    for _ in World(timed, standing, planned).run():
+        if len(timed.samples["a lease given"]) >= DECISIONS:
+            break
+    return timed.samples
+
+
+def print_costs(strategies: list[str]) -> None:
+    """One line for each strategy and size."""
+    print_head(
+        "strategy",
+        "nodes",
+        "waiting",
+        "a lease given us: p50",
+        "p99",
+        "growth",
+        "all events us: p50",
+        "p99",
+    )
+    for strategy in strategies:
+        before = None
+        for nodes, waiting in SIZES:
+            samples = costs(strategy, nodes, waiting)
+            leased = sorted(samples["a lease given"])
+            if not leased:
+                print_row(strategy, nodes, waiting, "the line was never so long", *[""] * 4)
+                continue
+            every = sorted(took for kind in samples.values() for took in kind)
+            growth = "" if before is None else f"{median(leased) / before:.1f}"
+            before = median(leased)
+            figures = [f"{median(leased):.0f}", f"{_p99(leased):.0f}", growth]
+            figures += [f"{median(every):.0f}", f"{_p99(every):.0f}"]
+            print_row(strategy, nodes, waiting, *figures)
+    (small, line), (large, longer) = SIZES[-2:]
+    linearithmic = (large * math.log(large)) / (small * math.log(small))
+    print(f"\nGrowth from {small} to {large} nodes by n log n: {linearithmic:.1f}")
+    print(f"(in tickets, from {line} to {longer}, likewise)")
+
+
+def print_index() -> None:
+    """How large a full index is, and what a question to it costs."""
+    random = Random(1)
+    limit = Settings().limits().fingerprints_limit
+    replicas = [_replica(number) for number in range(INDEX_REPLICAS)]
+    tracemalloc.start()
+    gc.collect()
+    before, _ = tracemalloc.get_traced_memory()
+    index = PrefixIndex(limit)
+    asked = []
+    # Twice over its limit, so that everything that would be let go has been.
+    for number in range(2 * limit // INDEX_BLOCKS):
+        prompt = _prompt(random)
+        index.prefilled(replicas[number % INDEX_REPLICAS], prompt, float(number))
+        if number % 100 == 0:
+            asked.append(prompt)
+    gc.collect()
+    used_bytes = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    print(f"\nPrefix index, limit {limit:,}: {len(index):,} fingerprints, ", end="")
+    print(f"{used_bytes / 1e6:.0f} MB, {used_bytes / len(index):.0f} bytes each")
+    held, cached = [], []
+    for _ in range(QUESTIONS):
+        prompt, replica = random.choice(asked), random.choice(replicas)
+        start_ns = time.perf_counter_ns()
+        index.holders(prompt)
+        middle_ns = time.perf_counter_ns()
+        index.cached_chars(replica, prompt)
+        cached.append((time.perf_counter_ns() - middle_ns) / 1e3)
+        held.append((middle_ns - start_ns) / 1e3)
+    print(f"holders: {median(held):.1f} us, p99 {_p99(sorted(held)):.1f}")
+    print(f"cached_chars: {median(cached):.1f} us, p99 {_p99(sorted(cached)):.1f}")
+
+
+def _replica(number: int) -> Replica:
+    node, engine, model = NodeId(f"node-{number}"), EngineName("sim:1"), ModelName("sim")
+    report = ReplicaReport(engine, "sim", model, slots=4, cache_tokens=100_000)
+    return Replica(ReplicaId(node, engine, model), str(node), report)
+
+
+def _prompt(random: Random) -> Prompt:
+    blocks = tuple(random.getrandbits(64) for _ in range(INDEX_BLOCKS))
+    return Prompt(block_end(INDEX_BLOCKS), blocks)
+
+
+def _p99(ordered: list[float]) -> float:
+    return ordered[int(0.99 * len(ordered))]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--strategies", nargs="+", default=STRATEGIES)
+    asked = parser.parse_args()
+    print(f"Python {platform.python_version()}, {DECISIONS:,} decisions a line\n")
+    print_costs(existing(asked.strategies))
+    print_index()
+
+
+if __name__ == "__main__":
+    main()
