@@ -56,6 +56,7 @@ class Node:
         prompt: it answers from memory (a `pair` node), so silence means trouble; a bare engine that
             computes may be silent.
         process: the mark in its latest report; `processes` are those before it, latest first.
+        latest: its newest word, None before the first.
         twins_at: when a mark last came back that another had replaced. A process that has ended
             never does, so two machines have this id.
         drain_asked: the user wants it drained, whatever it reports.
@@ -80,6 +81,7 @@ class Node:
     prompt: bool = True
     process: str = ""
     processes: tuple[str, ...] = ()
+    latest: NodeReport | None = None
     twins_at: float | None = None
     drain_asked: bool = False
     warnings: tuple[str, ...] = ()
@@ -123,6 +125,16 @@ class Node:
         if self.process:
             self.processes = (self.process, *self.processes)[:PROCESSES_KEPT]
         self.process = process
+
+    def is_news(self, report: NodeReport) -> bool:
+        """Whether no newer report has overtaken this one on another connection."""
+        latest = self.latest
+        return (
+            latest is None
+            or not report.number
+            or report.process != latest.process
+            or report.number >= latest.number
+        )
 
     def enter(self, phase: Phase, reason: str, now: float) -> None:
         """Change phase; the time in a phase starts anew only when it really changes."""
@@ -172,8 +184,22 @@ class Membership:
             node.name = event.name
         return node
 
+    def push(self, node: Node, report: NodeReport, now: float) -> list[Replica] | None:
+        """Take a report that nobody asked for, None if it means nothing; else as `report`.
+
+        It answers no probe: what is counted of those, and a probe under way, stay as they are. It
+        was written at some time before, so it brings no node back that is in doubt: the probe will.
+        Nor is it believed of a process that another one has replaced.
+        """
+        known = node.phase in (Phase.READY, Phase.LOADING, Phase.DRAINING)
+        if not known or report.process in node.processes or not node.is_news(report):
+            return None
+        return self._take(node, report, -math.inf, now)
+
     def report(self, node: Node, report: NodeReport, now: float) -> list[Replica]:
-        """Take a report; returns the replicas that came, went, or changed their names or slots."""
+        """Take the answer to a probe; returns the replicas that came, went, or changed their names
+        or slots. One that a push has overtaken only shows that the node lives.
+        """
         # One that was not asked for may be of any time before.
         asked_at = -math.inf if node.probe_sent_at is None else node.probe_sent_at
         node.heard()
@@ -182,6 +208,13 @@ class Membership:
         # It lives, so its record's goodbye was a hiccup, or it is not quite gone yet: from here on
         # it is lost like any other, and not at its first slow probe.
         node.withdrawn = False
+        if node.latest is not None and not node.is_news(report):
+            node.enter(*_phase_by_report(node, node.latest), now)
+            return []
+        return self._take(node, report, asked_at, now)
+
+    def _take(self, node: Node, report: NodeReport, asked_at: float, now: float) -> list[Replica]:
+        node.latest = report
         node.name = report.name or node.name
         node.version = report.version
         node.note_process(report.process, now)

@@ -29,6 +29,7 @@ class Replica:
         peak_ours: the most of ours since the last report, for telling ours from foreign.
         set_aside_until: gets no ticket before this (clock of `now`), because it failed or said that
             it is full.
+        full_at: when it last said that it is full, if that is why it is set aside; else None.
         failures: mishaps in a row, for the growing pause; `failed_at` is the time of the latest.
         unproven: it has failed and not answered since, so it gets one call at a time.
         trial: the lease of that one call, None while there is none.
@@ -47,6 +48,7 @@ class Replica:
     peak_ours: int = 0
     set_aside_until: float = 0.0
     set_aside_reason: str = ""
+    full_at: float | None = None
     failures: int = 0
     failed_at: float = 0.0
     unproven: bool = False

@@ -36,6 +36,8 @@ class ReplicaReport:
         running: requests the engine (or the node in front of it) works on now, from anybody; None
             where unknown.
         waiting: requests queued inside the engine; None where unknown.
+        yours: those among them that came from the proxy that this is told to, and that it has not
+            left; None where nobody tells proxies apart.
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.
         cache_tokens: prompts that the engine keeps beyond those in its slots (llama.cpp's
@@ -51,6 +53,7 @@ class ReplicaReport:
     slots: int = 1
     running: int | None = None
     waiting: int | None = None
+    yours: int | None = None
     resident: bool | None = None
     context_tokens: int | None = None
     cache_tokens: int | None = None
@@ -77,6 +80,8 @@ class NodeReport:
         version: of the `pair` that speaks, or "" for an engine without `pair`.
         draining: the node finishes what it has and wants nothing new.
         process: a mark that no other start of a node has, "" for an engine without `pair`.
+        number: what had changed there by then, counted since the start of this process; of two
+            reports of one process the one with the smaller number is the older. 0: not counted.
         warnings: sentences for `pair nodes`, such as a model list that could not be read.
     """
 
@@ -87,3 +92,4 @@ class NodeReport:
     replicas: tuple[ReplicaReport, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     process: str = ""
+    number: int = 0

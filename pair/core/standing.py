@@ -17,6 +17,12 @@ from pair.core.retrying import RULES, Hurts
 NOT_BROKEN = (FailureKind.BUSY, FailureKind.LOADING)
 """After these a replica has nothing to prove; full and loading end by themselves."""
 
+FULL_PAUSE_LEAST_S = 0.03
+"""So long a full replica gets nothing (s), whatever its node says meanwhile. Long enough for the
+word that whoever took the slot has it, since a node's reports are 20 ms apart
+(`pair/agent/report_feed.py`); too short to be an idle slot that anybody would notice.
+"""
+
 DOUBLINGS_LIMIT = 16
 """Most doublings of a pause (a factor of 65,536): a replica that has failed for days must not
 overflow a float, and `pause_limit_s` has cut the pause long before.
@@ -35,6 +41,10 @@ def set_aside(
     if hurts is Hurts.NOBODY:
         return
     replica.unproven = replica.unproven or failure.kind not in NOT_BROKEN
+    if failure.kind is not FailureKind.BUSY:
+        replica.full_at = None
+    elif replica.full_at is not None or now >= replica.set_aside_until:
+        replica.full_at = now
     if failure.kind is FailureKind.BUSY:
         # Full is not broken. It will say so itself when it has room; the pause only keeps us from
         # asking in a circle, also where it says "after 0 s".
@@ -53,6 +63,17 @@ def set_aside(
         replica.given_up = replica.failures > 1 and pause_s > limits.hopeless_grace_s
     replica.set_aside_until = max(replica.set_aside_until, now + pause_s)
     replica.set_aside_reason = failure.detail
+
+
+def made_room(replica: Replica, asked_at: float) -> None:
+    """Its node's latest word was counted after `asked_at`: if that is since it was full, and it has
+    room now, then the pause for being full is over. Never another one.
+    """
+    if replica.full_at is None or asked_at < replica.full_at or not replica.report.counts:
+        return
+    if replica.report.load < replica.report.slots:
+        ends_at = replica.full_at + FULL_PAUSE_LEAST_S
+        replica.set_aside_until = min(replica.set_aside_until, ends_at)
 
 
 def opens_at(replica: Replica, limits: Limits, now: float) -> float | None:
@@ -80,3 +101,4 @@ def restore(replica: Replica) -> None:
     replica.failures = 0
     replica.set_aside_until = 0.0
     replica.set_aside_reason = ""
+    replica.full_at = None

@@ -14,6 +14,9 @@ from pair.core.fleet import Fleet
 from pair.core.limits import Limits
 from pair.core.membership import CLOSE_LOOKS_S, FIRST_LOOK_S, LATE_S, Membership, Node
 from pair.core.names import NodeId, Phase
+from pair.core.replica import Replica
+from pair.core.reports import NodeReport
+from pair.core.standing import made_room
 
 
 class Watch:
@@ -75,10 +78,40 @@ class Watch:
         node = self._membership.nodes.get(event.node)
         if node is None:
             return
-        for replica in self._membership.report(node, event.report, now):
-            self._fleet.index(replica)
+        if event.pushed:
+            self._pushed(node, event.report, now)
+            return
+        asked_at = node.probe_sent_at
+        self._index(self._membership.report(node, event.report, now))
+        if asked_at is not None:
+            self._note_room(node, asked_at)
         self._look_again(node, now)
         self._alarms.set(("probe", node.id), now + self._membership.probe_interval_s(node, now))
+
+    def _pushed(self, node: Node, report: NodeReport, now: float) -> None:
+        """Something changed there. Whether a call that we have left is over can't be told from a
+        word that may be older than our leaving, so that is asked.
+        """
+        changed = self._membership.push(node, report, now)
+        if changed is None:
+            return
+        self._index(changed)
+        self._note_room(node, now)
+        self._look_again(node, now)
+        if node.left_at is not None:
+            self._probe(node, now)
+
+    def _index(self, changed: list[Replica]) -> None:
+        for replica in changed:
+            self._fleet.index(replica)
+
+    def _note_room(self, node: Node, asked_at: float) -> None:
+        """A bare engine that says it is full need not count what fills it, so nothing else that it
+        says ends the pause.
+        """
+        if node.prompt:
+            for replica in node.replicas.values():
+                made_room(replica, asked_at)
 
     def missed(self, event: ProbeMissed, now: float) -> None:
         """It is silent: suspect, then lost, unless the silence is our own."""

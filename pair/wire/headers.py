@@ -24,6 +24,9 @@ NODE = b"x-pair-node"
 """In a request the node that the client insists on, in an answer the node that gave it."""
 ENGINE = b"x-pair-engine"
 MODEL = b"x-pair-model"
+FROM = b"x-pair-from"
+"""The proxy that a request came through, by a mark that no other start of a proxy has; told to
+nodes only, which tell each proxy in their reports how many of its calls they have counted."""
 VIA = b"x-pair-via"
 """The node through which a request reached an engine. Whoever of us finds it in a request stands
 where an engine should be, and refuses: no loops."""
@@ -35,6 +38,9 @@ REQUEST_ID = b"x-request-id"
 NAME_LIMIT_CHARS = 200
 """Longest job, session, node or request id taken from a header; they become table keys and
 lines."""
+
+FROM_LIMIT_CHARS = 32
+"""Longest mark of a proxy; ours have 16, and a node keeps one for each call."""
 
 REASON_LIMIT_CHARS = 300
 """Longest reason written into a header; clients limit a whole head to as little as 8 kB."""
@@ -96,6 +102,12 @@ def read_choice(first: First) -> tuple[EngineName | None, ModelName | None]:
         EngineName(unquote(engine.decode("latin-1"))) if engine else None,
         ModelName(unquote(model.decode("latin-1"))) if model else None,
     )
+
+
+def read_from(first: First) -> str | None:
+    """The mark of the proxy that a request came through, None where there is none."""
+    mark = first(FROM)
+    return mark.decode("latin-1")[:FROM_LIMIT_CHARS] if mark else None
 
 
 def answer_headers(

@@ -55,6 +55,7 @@ class _Replica(Struct, omit_defaults=True, gc=False):
     slots: _Slots = 1
     running: _Count | None = None
     waiting: _Count | None = None
+    yours: _Count | None = None
     resident: bool | None = None
     context_tokens: _Count | None = None
     any_name: bool = False
@@ -71,6 +72,7 @@ class _Report(Struct, gc=False):
     replicas: Annotated[list[_Replica], Meta(max_length=REPLICAS_LIMIT)] = []
     warnings: Annotated[list[_Text], Meta(max_length=WARNINGS_LIMIT)] = []
     process: _Text = ""
+    number: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
 
 
 class _Marks(Struct, gc=False):
@@ -97,6 +99,7 @@ def encode_report(report: NodeReport) -> bytes:
             replicas=[_to_wire(replica) for replica in report.replicas[:REPLICAS_LIMIT]],
             warnings=[_one_line(warning) for warning in report.warnings[:WARNINGS_LIMIT]],
             process=_one_line(report.process),
+            number=report.number,
         )
     )
 
@@ -123,6 +126,7 @@ def decode_report(body: bytes) -> NodeReport:
         replicas=tuple(_from_wire(replica) for replica in report.replicas),
         warnings=tuple(report.warnings),
         process=report.process,
+        number=report.number,
     )
 
 
@@ -154,6 +158,7 @@ def _to_wire(replica: ReplicaReport) -> _Replica:
         slots=replica.slots,
         running=replica.running,
         waiting=replica.waiting,
+        yours=replica.yours,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
         any_name=replica.any_name,
@@ -170,6 +175,7 @@ def _from_wire(replica: _Replica) -> ReplicaReport:
         slots=replica.slots,
         running=replica.running,
         waiting=replica.waiting,
+        yours=replica.yours,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
         any_name=replica.any_name,

@@ -34,6 +34,7 @@ from pair.core.events import (
     Ticked,
 )
 from pair.core.limits import Limits
+from pair.core.membership import PROCESSES_KEPT
 from pair.core.names import EngineName, LeaseId, NodeId, Outcome, Phase, ReplicaId, TicketId
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
@@ -69,10 +70,14 @@ class SeenTicket:
 
 @dataclass(eq=False)
 class SeenNode:
-    """What can be known of a node from outside; `open` is whether its last word lets work in."""
+    """What can be known of a node from outside; `open` is whether its last word lets work in,
+    `silent` whether it has yet to answer a probe since it was last doubted.
+    """
 
     report: NodeReport | None = None
     open: bool = False
+    silent: bool = True
+    processes: list[str] = field(default_factory=list)
     drained: bool = False
     probed_at: float | None = None
     probe_limit_s: float = 0.0
@@ -220,6 +225,7 @@ class Audit:
         if kind is FailureKind.UNREACHABLE:
             if replica.node in self.nodes:
                 self.nodes[replica.node].open = False
+                self.nodes[replica.node].silent = True
         elif kind is not FailureKind.ENGINE_ERROR and not light:
             self.hurt_at[replica] = self.now
         if light and kind is FailureKind.NOT_THERE:
@@ -253,11 +259,24 @@ class Audit:
         node = self.nodes.get(event.node)
         if node is None:
             return
-        asked_at = float("-inf") if node.probed_at is None else node.probed_at
-        node.report, node.probed_at = event.report, None
-        states = {said.state for said in event.report.replicas}
-        node.open = not (event.report.draining or node.drained or states == {ReplicaState.LOADING})
-        for said in event.report.replicas:
+        asked_at = float("-inf") if event.pushed or node.probed_at is None else node.probed_at
+        if event.pushed:
+            if node.silent or event.report.process in node.processes[:-1]:
+                return
+        else:
+            node.probed_at, node.silent = None, False
+        report = event.report if is_news(event.report, node.report) else node.report
+        if event.report is not report and event.pushed:
+            return
+        assert report is not None
+        states = {said.state for said in report.replicas}
+        node.open = not (report.draining or node.drained or states == {ReplicaState.LOADING})
+        if event.report is not report:
+            return
+        node.report = report
+        if report.process not in ("", *node.processes[-1:]):
+            node.processes = [*node.processes, report.process][-1 - PROCESSES_KEPT :]
+        for said in report.replicas:
             replica = ReplicaId(event.node, said.engine, said.model)
             self.standing.reported(replica, said, self.live(replica), asked_at, self.now)
         known = {*self.hurt_at, *self.standing.known()}
@@ -283,7 +302,7 @@ class Audit:
             and node.report.version == ""
         )
         if not slow_engine:
-            node.open = False
+            node.open, node.silent = False, True
 
     def _late_since(self, sent_at: float, limit_s: float) -> bool:
         woke_late = self.late_at is not None and sent_at < self.late_at
@@ -428,6 +447,12 @@ class Audit:
                         assert not self._may_take(ticket, replica, said), (
                             f"I4: {ticket} waits beside free {replica} at {self.now}"
                         )
+
+
+def is_news(report: NodeReport, known: NodeReport | None) -> bool:
+    """Whether a report is not older than what its process has said already."""
+    same = known is not None and known.process == report.process
+    return known is None or not same or not report.number or report.number >= known.number
 
 
 class AuditedScheduler(Scheduler):

@@ -65,7 +65,8 @@ class SeenStanding:
                 self.counted_at[replica] = asked_at
             since = [left_at for left_at in left if left_at >= asked_at]
             before = left[: len(left) - len(since)]
-            most = max(0, (said.running or 0) + (said.waiting or 0) - live - len(since))
+            ours = live if said.yours is None else said.yours
+            most = max(0, (said.running or 0) + (said.waiting or 0) - ours - len(since))
             self.left[replica] = before[max(0, len(before) - most) :] + since
 
     def gone(self, replica: ReplicaId) -> None:

@@ -114,6 +114,11 @@ def says(node: str, says: NodeReport) -> Happening:
     return happen
 
 
+def pushes(node: str, says: NodeReport) -> Happening:
+    """The node says something that nobody asked for."""
+    return NodeReported(NodeId(node), says, pushed=True)
+
+
 def withdrawn(node: str) -> Happening:
     """The node's record says goodbye."""
     return NodeWithdrawn(NodeId(node))

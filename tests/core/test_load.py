@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pair.core.ledger import Ledger
@@ -82,3 +84,30 @@ def test_a_report_lists_the_replica_again() -> None:
     one.listed = False
     told(one, replica())
     assert one.listed
+
+
+@pytest.mark.parametrize("running", [0, 1, 2])
+def test_a_count_of_the_node_s_own_needs_no_guess_of_when_it_was_made(running: int) -> None:
+    """One foreign call; of two of ours one has not got there yet, and one has just ended."""
+    one, ledger = a_replica(slots=4), Ledger()
+    ended = ledger.grant(TicketId(1), one, 0.0, light=False)
+    ledger.grant(TicketId(2), one, 0.0, light=False)
+    ledger.settle(ended.id)
+    told(one, replica(slots=4, running=1 + running, yours=running))
+    assert one.foreign == 1, "neither hidden by our peak nor made up from what has ended"
+
+
+def test_a_call_that_was_left_is_ours_until_the_node_is_asked() -> None:
+    one, ledger = a_replica(slots=3), Ledger()
+    left = ledger.grant(TicketId(1), one, 0.0, light=False)
+    ledger.settle(left.id, left_at=1.0)
+    told(one, replica(slots=3, running=2, yours=0), asked_at=-math.inf)
+    assert (one.load, one.foreign) == (2, 1)
+    told(one, replica(slots=3, running=1, yours=0), asked_at=2.0, now=2.0)
+    assert one.load == 1
+
+
+def test_more_of_ours_than_there_is_hides_nothing() -> None:
+    one = a_replica(slots=4)
+    told(one, replica(slots=4, running=1, yours=3))
+    assert one.foreign == 0

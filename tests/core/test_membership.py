@@ -245,3 +245,38 @@ def test_a_node_is_meant_by_id_or_by_a_name_that_only_one_has(
     table.sight(sighted("c", name="box"), 0.0)
     assert table.named("box") is None
     assert table.named("nobody") is None
+
+
+def test_a_report_that_a_newer_one_has_overtaken_says_no_more_than_that_it_lives(
+    table: Membership, node: Node
+) -> None:
+    table.report(node, report("a", process="p", number=7), 1.0)
+    (one,) = node.replicas.values()
+    table.ask(node, 2.0, in_use=False)
+    assert table.push(node, report("a", replica(running=1), process="p", number=9), 2.1) == []
+    assert one.foreign == 1
+    table.miss(node, missed(), 3.5, in_use=False)
+    table.ask(node, 4.0, in_use=False)
+    assert table.report(node, report("a", draining=True, process="p", number=8), 4.1) == []
+    assert (node.phase, node.misses, node.answered_at) == (Phase.READY, 0, 4.1)
+    assert one.report.running == 1
+    assert table.push(node, report("a", process="p", number=8), 4.2) is None
+    table.report(node, report("a", process="q", number=1), 5.0)
+    assert one.foreign == 0, "a process that has started anew counts from the beginning"
+    assert table.push(node, report("a", replica(running=1), process="p", number=10), 5.1) is None
+
+
+def test_a_push_brings_no_node_back(table: Membership) -> None:
+    node = table.sight(sighted(), 0.0)
+    assert table.push(node, report("a"), 0.1) is None, "of an address that has not answered yet"
+    table.report(node, report("a"), 0.2)
+    table.miss(node, missed(), 1.0, in_use=False)
+    assert node.phase is Phase.SUSPECT
+    assert table.push(node, report("a"), 1.1) is None
+    assert (node.phase, node.misses) == (Phase.SUSPECT, 1)
+
+
+def test_a_push_leaves_the_books_of_probes_alone(table: Membership, node: Node) -> None:
+    table.ask(node, 2.0, in_use=False)
+    assert table.push(node, report("a", replica("new"), name="other"), 2.1) is not None
+    assert (node.probe_sent_at, node.answered_at, node.name) == (2.0, 0.0, "other")

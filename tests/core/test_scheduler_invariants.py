@@ -66,6 +66,7 @@ REPLICAS = st.builds(
     slots=st.integers(1, 3),
     running=st.sampled_from([None, 0, 0, 1, 2]),
     waiting=st.sampled_from([None, 0, 1]),
+    yours=st.sampled_from([None, None, 0, 1, 3]),
 )
 AFTER_COMMIT = [FailureKind.CUT, FailureKind.STALLED]
 BEFORE_COMMIT = [kind for kind in FailureKind if kind not in AFTER_COMMIT]
@@ -190,12 +191,31 @@ class Walk(RuleBasedStateMachine):
         replicas=st.lists(REPLICAS, max_size=3, unique_by=lambda said: (said.engine, said.model)),
         version=st.sampled_from(["1", "1", ""]),
         draining=st.sampled_from([False] * 5 + [True]),
+        process=st.sampled_from(["", "", "p", "q"]),
+        number=st.integers(0, 3),
+        pushed=st.booleans(),
     )
     def reports(
-        self, node: NodeId, replicas: list[ReplicaReport], version: str, draining: bool
+        self,
+        node: NodeId,
+        replicas: list[ReplicaReport],
+        version: str,
+        draining: bool,
+        process: str,
+        number: int,
+        pushed: bool,
     ) -> None:
-        word = NodeReport(node, f"{node}-name", version, draining, tuple(replicas))
-        self.feed(NodeReported(node, word))
+        """The answer to a probe, or a push; either may be older than what came before."""
+        word = NodeReport(
+            node,
+            f"{node}-name",
+            version,
+            draining,
+            tuple(replicas),
+            process=process,
+            number=number,
+        )
+        self.feed(NodeReported(node, word, pushed))
 
     @precondition(lambda self: self.audit.nodes)
     @rule(

@@ -6,6 +6,7 @@ import pytest
 
 from pair.core.events import FailureKind, NodeReported
 from pair.core.names import NodeId, Phase
+from pair.core.standing import FULL_PAUSE_LEAST_S
 from tests.core.house import replica, report
 from tests.core.limits import limits
 from tests.core.story import (
@@ -17,6 +18,8 @@ from tests.core.story import (
     ends_failed,
     failed,
     first_byte,
+    hangs_up,
+    pushes,
     says,
     withdrawn,
 )
@@ -209,3 +212,68 @@ def test_strangers_push_out_strangers_only() -> None:
 def test_a_table_full_of_members_lets_nobody_in() -> None:
     story = Story("ab", nodes_limit=2).at(1.0).sees(comes("c")).at(2.0)
     assert set(story.house.scheduler.membership.nodes) == {"a", "b"}
+
+
+FULL = report("a", replica(running=1, yours=0))
+ROOM = report("a", replica(running=0, yours=0))
+
+
+def test_a_full_node_is_tried_again_when_it_says_that_it_has_room() -> None:
+    story = Story("a", pause_s=60.0).at(5.1).sees(call(1)).expects("1 to a")
+    story.house.words[A] = FULL
+    story.sees(failed(1, FailureKind.BUSY, retry_after_s=30.0), call(2)).expects()
+    story.at(9.1).sees(pushes("a", FULL)).expects()
+    story.house.words[A] = ROOM
+    story.sees(pushes("a", ROOM)).expects("1 to a")
+    story.sees(answered(1)).expects("2 to a").sees(answered(2)).ends()
+
+
+def test_room_that_was_there_before_another_took_it_ends_no_pause() -> None:
+    """The push and the refusal come on two connections, so either may be first; the probe that
+    follows a refusal knows.
+    """
+    story = Story("a").at(5.1).sees(call(1)).expects("1 to a")
+    story.house.words[A] = FULL
+    story.sees(failed(1, FailureKind.BUSY), pushes("a", ROOM)).expects()
+    story.at(9.9).expects()
+    story.house.words[A] = ROOM
+    story.sees(pushes("a", ROOM)).expects("1 to a").sees(answered(1)).ends()
+
+
+def test_a_node_that_turns_away_and_says_that_it_has_room_is_not_asked_in_a_circle() -> None:
+    story = Story("a").at(5.1).sees(call(1)).expects("1 to a")
+    story.house.words[A] = ROOM
+    for _ in range(2):
+        story.sees(failed(1, FailureKind.BUSY), pushes("a", ROOM)).expects()
+        story.at(story.house.now + FULL_PAUSE_LEAST_S).expects("1 to a")
+    story.sees(answered(1)).ends()
+
+
+def test_room_ends_no_pause_that_a_broken_engine_has() -> None:
+    story = Story("a", pause_s=2.0).at(5.1).sees(call(1)).expects("1 to a")
+    story.sees(failed(1, FailureKind.RESET)).at(6.0).sees(pushes("a", ROOM)).expects()
+    story.at(7.2).expects("1 to a, try 2").sees(answered(1)).ends()
+
+
+def test_a_push_is_no_answer_to_a_probe() -> None:
+    story = Story("a").at(0.5)
+    story.house.slow.add(A)
+    story.at(1.1).sees(pushes("a", FULL)).at(2.6).finds("a", Phase.SUSPECT)
+    assert asked(story) == [0.0, 1.0]
+    story.sees(pushes("a", ROOM)).finds("a", Phase.SUSPECT).at(9.0).finds("a", Phase.LOST)
+
+
+def test_a_push_tells_of_a_drain_a_model_and_a_slot_at_once() -> None:
+    story = Story("a").at(0.5).sees(call(1), call(2)).expects("1 to a")
+    story.sees(pushes("a", report("a", replica(slots=2, running=1, yours=1)))).expects("2 to a")
+    story.sees(call(3), pushes("a", report("a", draining=True))).finds("a", Phase.DRAINING)
+    story.sees(answered(1), answered(2)).expects()
+    story.sees(pushes("a", report("a"))).expects("3 to a").sees(answered(3)).ends()
+
+
+def test_a_push_has_a_call_that_was_left_asked_about() -> None:
+    story = Story().sees(comes("a", says=report("a", replica(running=0)))).at(5.2)
+    story.sees(call(1)).expects("1 to a").sees(hangs_up(1), call(2)).expects()
+    story.at(5.21).sees(pushes("a", ROOM)).expects().at(5.22).expects("2 to a")
+    assert asked(story)[-1] == 5.2
+    story.sees(answered(2)).ends()

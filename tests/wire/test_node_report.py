@@ -35,6 +35,7 @@ REPLICAS = st.builds(
     slots=st.integers(1, 4096),
     running=COUNTS,
     waiting=COUNTS,
+    yours=COUNTS,
     resident=st.none() | st.booleans(),
     context_tokens=COUNTS,
     any_name=st.booleans(),
@@ -48,6 +49,7 @@ REPORTS = st.builds(
     replicas=st.lists(REPLICAS, max_size=3).map(tuple),
     warnings=st.lists(NAMES, max_size=3).map(tuple),
     process=st.sampled_from(["", "5f0c"]),
+    number=st.integers(0, 10**12),
 )
 
 
