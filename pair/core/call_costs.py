@@ -13,6 +13,8 @@ from pair.core.events import Usage
 
 TIME_LIMIT_S = 86_400.0
 """A call of more than a day was no call."""
+_TIME_LEAST_S = 1e-6
+"""Less than this is what a clock says that has not moved."""
 _TOKENS_LIMIT = 10**9
 
 _ONE_PIECE_TPOT_S = 1e-4
@@ -54,8 +56,8 @@ class Cost:
 
 
 def possible_s(said: float | None) -> float | None:
-    """A duration that can be (s), above 0; None for any other."""
-    return said if said is not None and 0.0 < said < TIME_LIMIT_S else None
+    """A duration that can be (s), above 0; None for any other, NaN included."""
+    return said if said is not None and _TIME_LEAST_S <= said < TIME_LIMIT_S else None
 
 
 def possible_count(said: float | None) -> float | None:

@@ -80,7 +80,7 @@ def test_an_engine_that_tells_only_the_prompts_tokens_has_made_none(
     assert output_of(usage) == output
 
 
-@pytest.mark.parametrize("said", [None, 0.0, -1.0, math.nan, math.inf, 86_400.0])
+@pytest.mark.parametrize("said", [None, 0.0, -1.0, 5e-324, math.nan, math.inf, 86_400.0])
 def test_what_is_no_duration_of_a_call_is_not_said(said: float | None) -> None:
     assert possible_s(said) is None
 
