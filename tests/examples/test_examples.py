@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pair.bench.echo_engine.settings import EchoModel
 from tests.support.house import FAST, House, house
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -84,7 +86,9 @@ async def test_curl_alone_is_client_enough() -> None:
 
 
 async def test_curl_shows_what_pair_says_of_an_error() -> None:
-    async with house(FAST) as built:
+    # Of a second model, for llama.cpp's only one answers to any name.
+    other = replace(FAST, models=(EchoModel("another"),))
+    async with house(FAST, other) as built:
         script = str(EXAMPLES / "plain_curl.sh")
         code, printed, _ = await end_of("sh", script, f"{built.base_url}/v1", "no-such-model")
     assert code == 22  # curl's own code for an HTTP error
