@@ -1,5 +1,5 @@
-"""Everything about `pair` itself over HTTP: snapshot, jobs, metrics. An aiohttp app on a private
-socket.
+"""Everything about `pair` itself over HTTP: snapshot, jobs, strategy, metrics. An aiohttp app on a
+private socket.
 
 Behind the relay like any upstream, because aiohttp on the public port would put its costs and its
 limits on every answer. Answers come from memory; nothing here asks a node.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,25 +20,35 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 import pair
+from pair.core.events import Event, StrategyChosen
 from pair.core.job_reports import job_report
 from pair.core.jobs import Job
 from pair.core.names import JobId
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import Snapshot, take_snapshot
-from pair.errors import UnusableAddress
+from pair.errors import RequestFault, UnusableAddress
 from pair.proxy.doubled_engines import with_doubles
 from pair.proxy.metrics import SchedulerCollector
 from pair.wire.dialects import Dialect
 from pair.wire.errors import own_error
 from pair.wire.snapshot_json import VERSION, job_json, snapshot_json
+from pair.wire.strategy_choice import STRATEGY_PATH, read_strategy, strategy_json
 
 
 class Admin:
-    """The app and its private socket; `address` is where the relay finds it."""
+    """The app and its private socket; `address` is where the relay finds it.
 
-    def __init__(self, scheduler: Scheduler, *, proxy_id: str) -> None:
+    Args:
+        scheduler: for reading.
+        feed: hands an event to it.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, feed: Callable[[Event], None], *, proxy_id: str
+    ) -> None:
         self.address = ""
         self._scheduler = scheduler
+        self._feed = feed
         self._proxy_id = proxy_id
         self._unix_offset_s = 0.0
         self._stack = AsyncExitStack()
@@ -73,6 +84,8 @@ class Admin:
                 web.get("/pair/v1/snapshot", self._get_snapshot),
                 web.get("/pair/v1/jobs", self._get_jobs),
                 web.get("/pair/v1/jobs/{id:.+}", self._get_job),
+                web.get(STRATEGY_PATH, self._get_strategy),
+                web.put(STRATEGY_PATH, self._put_strategy),
                 web.get("/metrics", self._get_metrics),
                 web.route("*", "/{path:.*}", self._get_nothing),
             ]
@@ -111,10 +124,24 @@ class Admin:
         report = job_report(job, self._scheduler.desk.jobs.baseline_of(job), now)
         return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls)
 
+    async def _get_strategy(self, _: web.Request) -> web.Response:
+        matching = self._scheduler.matching
+        of_models = {model: one.name for model, one in matching.strategies.items()}
+        return web.json_response(strategy_json(matching.strategy.name, of_models))
+
+    async def _put_strategy(self, request: web.Request) -> web.Response:
+        try:
+            wish = read_strategy(await request.read())
+        except RequestFault as fault:
+            return _error(fault.status, fault.code, str(fault), fault.param)
+        self._feed(StrategyChosen(wish.name, wish.model))
+        return await self._get_strategy(request)
+
     async def _get_nothing(self, request: web.Request) -> web.Response:
         message = (
             f"there is no {request.method} {request.path[:200]!r}; pair's own pages are "
-            "/pair/v1/snapshot, /pair/v1/jobs, /pair/v1/jobs/ID, /metrics and /healthz, all GET"
+            "/pair/v1/snapshot, /pair/v1/jobs, /pair/v1/jobs/ID, /metrics and /healthz, all GET, "
+            f"and {STRATEGY_PATH}, GET and PUT"
         )
         return _missing("no_such_path", message, None)
 
@@ -125,5 +152,9 @@ class Admin:
 
 
 def _missing(code: str, message: str, param: str | None) -> web.Response:
-    body = own_error(Dialect.OPENAI, 404, code, message, param)
-    return web.Response(status=404, body=body, content_type="application/json")
+    return _error(404, code, message, param)
+
+
+def _error(status: int, code: str, message: str, param: str | None) -> web.Response:
+    body = own_error(Dialect.OPENAI, status, code, message, param)
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -92,7 +92,8 @@ class Proxy:
         dispatcher = self._dispatcher = Dispatcher(scheduler, loop, prober.probe)
         stack.callback(dispatcher.stop)
         await stack.enter_async_context(prober.open(dispatcher.feed))
-        admin = await stack.enter_async_context(Admin(scheduler, proxy_id=self._proxy_id))
+        admin = Admin(scheduler, dispatcher.feed, proxy_id=self._proxy_id)
+        await stack.enter_async_context(admin)
         admin_pool = UpstreamPool(admin.address, upstream_limits)
         stack.callback(admin_pool.close)
         door = FrontDoor(
