@@ -20,7 +20,7 @@ from pair.proxy.attempt import ERROR_BODY_LIMIT_BYTES
 from pair.settings import FixedNode, ProbingSettings, RetrySettings, Settings
 from tests.proxy.raw_engine import Call, RawEngine, page, raw_engine
 from tests.relay.wires import chunked
-from tests.support.house import House, RawClient, Reply, chat, house
+from tests.support.house import WAIT_S, House, RawClient, Reply, chat, house
 
 QUICK = ProbingSettings(
     interval_s=0.05,
@@ -462,7 +462,8 @@ async def test_an_old_client_gets_a_reset_where_the_end_would_be_the_end_of_the_
         await client.until(EVENT)
         call.wire.reset()
         with pytest.raises(ConnectionResetError):
-            await client.reader.read()
+            async with asyncio.timeout(WAIT_S):
+                await client.reader.read()
         await assert_clean(pair.built, failed=1)
 
 
