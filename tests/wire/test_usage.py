@@ -1,4 +1,4 @@
-"""Token counts in the words of each engine."""
+"""Token counts and clocks in the words of each engine."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ANTHROPIC_START = (
     b'"cache_creation_input_tokens":2,"cache_read_input_tokens":14,"output_tokens":1}}}\n\n'
 )
 ANTHROPIC_DELTA = b'data: {"type":"message_delta","usage":{"output_tokens":9}}\n\n'
-LLAMACPP = b'"timings":{"cache_n":236,"prompt_n":1,"prompt_ms":30.9,"predicted_n":35}'
-OLLAMA = b'{"done":true,"prompt_eval_count":26,"prompt_eval_duration":1,"eval_count":290}\n'
+LLAMACPP = b'"timings":{"cache_n":236,"prompt_n":1,"predicted_n":35}'
+OLLAMA = b'{"done":true,"prompt_eval_count":26,"eval_count":290}\n'
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,52 @@ OLLAMA = b'{"done":true,"prompt_eval_count":26,"prompt_eval_duration":1,"eval_co
 )
 def test_each_engines_words_are_read(text: bytes, usage: Usage) -> None:
     assert read_usage(text) == usage
+
+
+TIMED_LLAMACPP = (
+    b'"timings":{"cache_n":236,"prompt_n":1,"prompt_ms":30.958,"prompt_per_token_ms":30.958,'
+    b'"prompt_per_second":32.3,"predicted_n":35,"predicted_ms":661.064,"predicted_per_second":52.9}'
+)
+TIMED_OLLAMA = (
+    b'{"done":true,"total_duration":5191566416,"load_duration":2154458,"prompt_eval_count":26,'
+    b'"prompt_eval_duration":383809000,"eval_count":290,"eval_duration":4799921000}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "prefill_s", "decode_s", "load_s"),
+    [
+        (TIMED_LLAMACPP, 0.030958, 0.661064, None),
+        (TIMED_OLLAMA, 0.383809, 4.799921, 0.002154458),
+        (b'"timings":{"prompt_ms":0,"predicted_ms":7}', 0.0, 0.007, None),
+        (b'"timings":{"prompt_ms":NaN,"predicted_ms":Infinity}', None, None, None),
+        (b'"timings":{"prompt_ms":-1,"predicted_ms":1e400}', None, None, None),
+        (b'"timings":{"prompt_ms":"5","predicted_ms":true}', None, None, None),
+        (b'"timings":{"prompt_ms":86400000,"predicted_ms":86399999}', None, 86399.999, None),
+        (b'"eval_duration":86400000000000,"load_duration":86399000000000', None, None, 86399.0),
+        (b'"load_duration":1234567890123456,"eval_duration":-5', None, None, None),
+        (b'"eval_duration":9,"eval_duration":%d' % 10**9, None, 1.0, None),
+        (OPENAI, None, None, None),
+    ],
+)
+def test_the_engines_own_clocks_are_read(
+    text: bytes, prefill_s: float | None, decode_s: float | None, load_s: float | None
+) -> None:
+    usage = read_usage(text)
+    said = (usage.prefill_s, usage.decode_s, usage.load_s)
+    for clock, expected in zip(said, (prefill_s, decode_s, load_s), strict=True):
+        assert clock == (None if expected is None else pytest.approx(expected))
+
+
+def test_the_last_timings_hold() -> None:
+    """llama.cpp gives them with each event where the client asks for that."""
+    early = b'data: {"timings":{"cache_n":0,"prompt_n":9,"prompt_ms":5,"predicted_n":1}}\n\n'
+    assert read_usage(early + TIMED_LLAMACPP) == read_usage(TIMED_LLAMACPP)
+
+
+def test_an_older_llamacpp_had_cached_what_it_did_not_compute() -> None:
+    said = b'"usage":{"prompt_tokens":237,"completion_tokens":35},"timings":{"prompt_n":1}'
+    assert read_usage(said) == Usage(237, 236, 35)
 
 
 def test_the_last_word_holds() -> None:
