@@ -38,6 +38,8 @@ class RefusalKind(StrEnum):
 
     UNKNOWN_MODEL = "unknown_model"
     NO_MODEL_NAMED = "no_model_named"
+    TOO_LONG = "too_long"
+    """The prompt fits into no context window of the house."""
     NO_NODE = "no_node"
     """Nobody who could answer is there."""
     UNKNOWN_NODE = "unknown_node"
@@ -50,7 +52,12 @@ class RefusalKind(StrEnum):
 
 
 HOPELESS = frozenset(
-    (RefusalKind.UNKNOWN_MODEL, RefusalKind.UNKNOWN_NODE, RefusalKind.NO_MODEL_NAMED)
+    (
+        RefusalKind.UNKNOWN_MODEL,
+        RefusalKind.UNKNOWN_NODE,
+        RefusalKind.NO_MODEL_NAMED,
+        RefusalKind.TOO_LONG,
+    )
 )
 """Refusals that coming back would not change: the request itself must."""
 

@@ -21,6 +21,7 @@ from pair.core.names import ModelName, NodeId, Outcome, TicketId
 from pair.core.retrying import RULES, Hurts
 from pair.core.standing import prove, restore, set_aside
 from pair.core.ticket import Ticket
+from pair.core.windows import too_long
 from pair.errors import BookkeepingError
 
 _SERVICE_WEIGHT = 0.2
@@ -78,6 +79,11 @@ class Desk:
             self._serve_light(ticket, now)
             return
         if not self._judge_key(ticket, now):
+            return
+        largest = too_long(ticket, self._fleet, self.matching.outlook.estimates)
+        if largest is not None and event.pin is None:
+            detail = refusals.too_long(event.prompt.chars, largest, ticket.name)
+            self._refuse(ticket, RefusalKind.TOO_LONG, detail, now)
             return
         self.matching.outlook.opened(ticket)
         self.jobs.open(ticket, now)
@@ -142,6 +148,7 @@ class Desk:
         lease, node = ticket.lease, None
         if lease is not None:
             answered = event.outcome is Outcome.ANSWERED
+            lease.replica.tokens.add(event.usage)
             if answered:
                 self._served(lease, now)
                 if not lease.light:
@@ -241,6 +248,7 @@ class Desk:
         """After a change of a node: whoever waits for what can no longer come is told so."""
         for waited in self.room.names():
             name = self._renamed(waited)
+            self.matching.measure_again(name)
             self._judge(name, now)
             line = self.room.line(name)
             if line is not None and line.few:

@@ -12,15 +12,20 @@ from pair.core.membership import Node
 from pair.core.names import ModelName, Phase
 from pair.core.replica import Replica
 from pair.core.ticket import Ticket
+from pair.core.windows import fits
 
 
 def allowed(ticket: Ticket, replicas: Collection[Replica], fleet: Fleet) -> Collection[Replica]:
-    """Those of `replicas` that a ticket may go to: its pin, and no node that has failed it unless
-    nothing else could serve it.
+    """Those of `replicas` that a ticket may go to: its pin; else those with room for its prompt;
+    and no node that has failed it unless nothing else could serve it.
     """
     if ticket.anywhere:
         return replicas
-    pinned = [replica for replica in replicas if ticket.pin in (None, replica.id.node)]
+    pinned = [
+        replica
+        for replica in replicas
+        if (fits(ticket, replica) if ticket.pin is None else ticket.pin == replica.id.node)
+    ]
     fresh = [replica for replica in pinned if replica.id.node not in ticket.avoided]
     return pinned if not fresh and not has_fresh(ticket, fleet) else fresh
 

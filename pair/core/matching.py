@@ -25,6 +25,7 @@ from pair.core.strategies import strategy_named
 from pair.core.strategy import Strategy, Wait
 from pair.core.ticket import Ticket
 from pair.core.waiting_room import Line, WaitingRoom
+from pair.core.windows import measure
 
 STRATEGIES_LIMIT = 256
 """Most models with a strategy of their own; the oldest is forgotten."""
@@ -64,11 +65,23 @@ class Matching:
     def wait(self, ticket: Ticket, now: float) -> None:
         """Put a ticket into its line, at its place."""
         ticket.waiting_since = now
+        measure(ticket, self._fleet, self.outlook.estimates)
         self.room.add(ticket)
         self._stirred[ticket.name] = None
         if self._limits.wait_limit_s > 0:
             # Waiting done before an attempt that failed counts, too.
             self._alarms.set(ticket, now + max(0.0, self._limits.wait_limit_s - ticket.queued_s))
+
+    def measure_again(self, name: ModelName) -> None:
+        """The windows of those who hold a model may have changed: whoever waits for it and has
+        become choosy, or is so no longer, changes lanes.
+        """
+        for ticket in self.room.all(name):
+            before = ticket.cramped
+            measure(ticket, self._fleet, self.outlook.estimates)
+            if ticket.cramped != before:
+                self.room.remove(ticket)
+                self.room.add(ticket)
 
     def leave_room(self, ticket: Ticket, now: float) -> None:
         """Take a ticket out of its line, if it is in one."""

@@ -16,7 +16,7 @@ from pair.core.limits import Limits
 from pair.core.load import forget_report, take_report
 from pair.core.names import EngineName, ModelName, NodeId, Phase, ReplicaId
 from pair.core.replica import Replica
-from pair.core.reports import NodeReport, ReplicaState
+from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 
 LATE_S = 1.0
 """A wake this much too late (s) means that this machine slept or stalled, and says nothing about
@@ -230,10 +230,7 @@ class Membership:
                 replica = Replica(ReplicaId(node.id, said.engine, said.model), node.name, said, now)
                 node.replicas[key] = replica
                 changed.append(replica)
-            elif not replica.listed or (replica.report.aliases, replica.report.slots) != (
-                said.aliases,
-                said.slots,
-            ):
+            elif not replica.listed or _what(replica.report) != _what(said):
                 changed.append(replica)
             replica.node_name = node.name
             take_report(replica, said, asked_at=asked_at, now=now)
@@ -323,6 +320,11 @@ class Membership:
             return node
         same = [n for n in self.nodes.values() if n.name == pin]
         return same[0] if len(same) == 1 else None
+
+
+def _what(report: ReplicaReport) -> tuple[object, ...]:
+    """What a replica is, in contrast to how it is doing."""
+    return report.aliases, report.slots, report.context_tokens
 
 
 def _missed_words(node: Node, event: ProbeMissed) -> str:

@@ -105,6 +105,14 @@ def unknown_node(membership: Membership, pin: str, model: ModelName | None) -> s
     return f"Node {node.name} cannot {what} now; it holds: {held}."
 
 
+def too_long(chars: int, largest_tokens: int, model: ModelName) -> str:
+    """The prompt fits nowhere, however its tokens are counted."""
+    return (
+        f"The prompt has {chars} characters, more than fit into the largest context window for"
+        f" {model!r} in this house, {largest_tokens} tokens."
+    )
+
+
 def queue_full(limit: int) -> str:
     """The waiting room has no place left."""
     return f"{limit} requests wait already, which is the limit (setting queue.limit)."

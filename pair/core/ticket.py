@@ -22,6 +22,7 @@ class Ticket:
         arrival: its place in the order of all tickets; never changes.
         model: what the client wrote, until a model is known that it means (`Fleet.meant`).
         pin: the node that it insists on; what the client wrote, until a node is known by that.
+        window_tokens: the context window that it wants; `cramped` if some replica's is smaller.
         patience_until: from when on it waits no more beside a free slot for a busy one; None before
             it was left waiting so, `wait_reason` says for what.
         expected: what was predicted for the present attempt, None where nothing could be.
@@ -48,6 +49,8 @@ class Ticket:
     engine_errors: int = 0
     avoided: set[NodeId] = field(default_factory=set)
     lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
+    window_tokens: float = 0.0
+    cramped: bool = False
     patience_until: float | None = None
     wait_reason: str = ""
     expected: Offer | None = None
@@ -78,7 +81,7 @@ class Ticket:
     @property
     def anywhere(self) -> bool:
         """Whether any replica of its model will do."""
-        return self.pin is None and not self.avoided
+        return self.pin is None and not self.avoided and not self.cramped
 
     @property
     def reach(self) -> tuple[NodeId | None, frozenset[NodeId]]:

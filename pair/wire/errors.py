@@ -66,6 +66,11 @@ _REFUSALS = {
         "Name another one by its id (`pair nodes` lists them), or leave the header x-pair-node out "
         "to let any machine answer.",
     ),
+    RefusalKind.TOO_LONG: _Refusal(
+        400,
+        "context_length_exceeded",
+        "Shorten it, or load the model with a larger context somewhere.",
+    ),
     RefusalKind.NO_NODE: _Refusal(
         503,
         "no_node",

@@ -1,0 +1,127 @@
+"""The default strategy: predicted finish, and when a ticket waits beside a free slot."""
+
+from __future__ import annotations
+
+import pytest
+
+from pair.core.names import TicketId
+from tests.core.house import replica, report
+from tests.core.speeds_of import alike, learned, prompt, prompted
+from tests.core.story import Story, answered, call, calls, comes, first_byte, hangs_up
+
+UNEQUAL = {"a": 1.0, "b": 5.6, "c": 5.6}
+
+
+def story(nodes: str = "abc", **service_s: float) -> Story:
+    return learned(Story(nodes, "finish-time"), **service_s)
+
+
+def test_while_nothing_is_known_it_counts_calls() -> None:
+    told = story("ab").sees(*calls(1, 2, 3)).expects("1 to a", "2 to b")
+    told.sees(answered(1)).expects("3 to a").sees(answered(2), answered(3)).ends()
+
+
+def test_the_fastest_is_taken_first() -> None:
+    told = story(a=5.6, b=1.0, c=2.0).sees(alike(1), alike(2)).expects("1 to b", "2 to c")
+    told.sees(*map(hangs_up, (1, 2)))
+
+
+def test_a_call_waits_for_the_fast_node_while_that_ends_it_sooner() -> None:
+    """Five more calls end within the 5.6 s that the slow nodes need; the seventh does not."""
+    told = story(**UNEQUAL).sees(*(alike(ticket) for ticket in range(1, 8)))
+    told.expects("1 to a", "7 to b")
+    for ticket in range(2, 7):
+        told.at(ticket - 1.0).sees(answered(ticket - 1)).expects(f"{ticket} to a")
+    told.sees(*map(hangs_up, (6, 7)))
+
+
+def test_a_burst_of_20_on_unequal_nodes_meets_its_bound() -> None:
+    """T_LB of 20 calls at 1 s, 5.6 s and 5.6 s is 16 s: 16 calls on the fast node, 2 on each."""
+    told = story(**UNEQUAL).sees(*(alike(ticket) for ticket in range(1, 21)))
+    ends: list[tuple[float, int]] = []
+    scheduler = told.house.scheduler
+
+    def begun() -> None:
+        for lease in [lease for node in "abc" for lease in scheduler.desk.ledger.on_node(node)]:  # type: ignore[arg-type]
+            entry = (round(lease.granted_at + UNEQUAL[lease.replica.id.node], 6), lease.ticket)
+            if entry not in ends:
+                ends.append(entry)
+
+    begun()
+    closed = 0
+    while closed < 20:
+        at, ticket = sorted(ends)[closed]
+        told.at(at).sees(answered(ticket))
+        closed += 1
+        begun()
+    assert max(ends)[0] == pytest.approx(16.0, abs=0.05)
+
+
+def test_who_waits_is_told_for_what() -> None:
+    told = story("ab", a=1.0, b=9.0).sees(alike(1), alike(2)).expects("1 to a")
+    waits = told.house.scheduler.desk.tickets[TicketId(2)].wait_reason
+    assert waits == "waits for a: done there in 2.0 s, on b in 9.0 s"
+    told.sees(answered(1)).expects("2 to a").sees(answered(2)).ends()
+
+
+def test_nobody_waits_longer_than_the_slow_node_would_have_needed() -> None:
+    told = story("ab", a=1.0, b=3.0).sees(alike(1), alike(2)).expects("1 to a")
+    told.at(2.9).expects()
+    told.at(3.1).expects("2 to b")
+    told.sees(*map(hangs_up, (1, 2)))
+
+
+def test_nobody_waits_for_a_node_whose_speed_is_not_known() -> None:
+    told = story("ab", b=3.0).sees(alike(1)).expects("1 to a").sees(alike(2)).expects("2 to b")
+    told.sees(*map(hangs_up, (1, 2)))
+
+
+def test_an_unknown_node_is_taken_for_as_fast_as_the_best() -> None:
+    told = story(a=1.0, b=3.0).sees(alike(1)).expects("1 to c").sees(hangs_up(1))
+
+
+def test_a_pinned_ticket_waits_for_no_other_node() -> None:
+    told = story("ab", a=1.0, b=9.0).sees(alike(1)).expects("1 to a")
+    told.sees(call(2, pin="b")).expects("2 to b").sees(*map(hangs_up, (1, 2)))
+
+
+def test_equal_nodes_take_turns() -> None:
+    told = story(a=2.0, b=2.01, c=1.99)
+    for ticket, node in ((1, "a"), (2, "b"), (3, "c"), (4, "a")):
+        told.sees(alike(ticket)).expects(f"{ticket} to {node}").sees(hangs_up(ticket))
+
+
+def test_a_conversation_goes_back_to_its_prefix() -> None:
+    first, second = prompt("x", chars=6000), prompt("x", "x", chars=8000)
+    told = story("ab", a=2.0, b=2.0).sees(prompted(1, first)).expects("1 to a")
+    told.at(1.0).sees(first_byte(1)).at(2.0).sees(answered(1))
+    told.sees(alike(2)).expects("2 to b").sees(hangs_up(2))
+    told.sees(prompted(3, second)).expects("3 to a").sees(hangs_up(3))
+
+
+def test_it_waits_for_its_prefix_unless_waiting_costs_more_than_prefilling() -> None:
+    long = prompt("x", chars=16000)  # 2 s of prefill
+    told = story("ab", a=1.0, b=1.0).sees(prompted(1, long)).expects("1 to a")
+    told.at(2.0).sees(first_byte(1)).at(2.5).sees(answered(1))
+    told.sees(prompted(2, prompt("y", chars=2000))).expects("2 to b").sees(alike(3))
+    told.expects("3 to a")
+    # 1.0 s more of the third, then only the answer: sooner than 2 s of prefill on b.
+    told.sees(hangs_up(2), prompted(4, long)).expects()
+    told.sees(answered(3)).expects("4 to a").sees(hangs_up(4))
+
+
+def test_a_cold_wave_spreads_over_nodes_with_many_slots() -> None:
+    """Twelve siblings come one after the other; the first has read their prompt long before the
+    last comes, and still each node gets four.
+    """
+    told = Story((), "finish-time")
+    for node in "abc":
+        told.sees(comes(node, says=report(node, replica(slots=8))))
+    learned(told.at(0.01), a=2.0, b=2.0, c=2.0)
+    taken = []
+    for ticket in range(1, 13):
+        told.at(0.1 * ticket).sees(prompted(ticket, prompt("shared", chars=8192)))
+        taken.append(told.house.leases[TicketId(ticket)].replica.node)
+        told.at(0.1 * ticket + 0.05).sees(first_byte(ticket))
+    assert {node: taken.count(node) for node in taken} == {"a": 4, "b": 4, "c": 4}
+    told.sees(*(hangs_up(ticket) for ticket in range(1, 13)))
