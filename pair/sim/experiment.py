@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from random import Random
+from typing import assert_never
 
 from pair.core.limits import Limits
 from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
 from pair.core.strategies import strategy_named
+from pair.sim.agents import conversations, in_other_words, with_system_prompt
 from pair.sim.machines import Incident, Machine, fleet, random_incidents
 from pair.sim.report import SimulationReport, fastest, lower_bound_s, simulation_report
 from pair.sim.workload import Lengths, PlannedCall, burst, fan_outs, poisson
@@ -30,6 +32,7 @@ class Arrivals(StrEnum):
     BURST = "burst"
     FAN_OUT = "fan-out"
     POISSON = "poisson"
+    CONVERSATIONS = "conversations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,10 @@ class Plan:
         rate_per_s: calls a second for arrivals over time, None for `USUAL_UTILIZATION`.
         width: calls of one fan-out.
         failures: mishaps at random machines and times.
+        shared_tokens: of a system prompt that all calls begin with, in addition to their own.
+        turns, think_s: of one conversation, and between its turns on average. Its prompts grow:
+            each turn adds `prompt_tokens` to all that was said before.
+        rehearsal: calls of the same kind, in other words, that are answered before.
     """
 
     speeds: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -57,6 +64,11 @@ class Plan:
     width: int = 16
     failures: int = 0
     seed: int = 1
+    shared_tokens: int = 0
+    turns: int = 6
+    think_s: float = 5.0
+    rehearsal: int = 0
+    proxies: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,10 @@ def drawn(plan: Plan) -> Scenario:
     calls = _calls(plan, machines, random)
     within_s = lower_bound_s(calls, machines)
     incidents = random_incidents(machines, plan.failures, within_s, random)
-    return Scenario(tuple(machines), tuple(calls), tuple(incidents))
+    rehearsal = in_other_words(_calls(replace(plan, calls=plan.rehearsal), machines, random))
+    return Scenario(
+        tuple(machines), tuple(calls), tuple(incidents), tuple(rehearsal), proxies=plan.proxies
+    )
 
 
 def scheduler_for(limits: Limits, strategy: str) -> Scheduler:
@@ -113,7 +128,8 @@ class Experiment:
         self.total_calls = len(self.calls) * (1 + len(strategies))
         # Nobody's memory is at stake here: the room holds everyone, so that strategies are compared
         # on the same calls and not on whom they refused.
-        self._limits = replace(limits, waiting_limit=max(limits.waiting_limit, len(self.calls)))
+        most = max(limits.waiting_limit, len(self.calls), len(self.scenario.rehearsal))
+        self._limits = replace(limits, waiting_limit=most)
         self._strategies = tuple(strategies)
         for name in strategies:
             strategy_named(name)  # a wrong one is told before anything runs
@@ -121,12 +137,26 @@ class Experiment:
     def steps(self) -> Iterator[int]:
         """Carry it out; yields now and then how many calls are done, over all runs."""
         alone_on = fastest(self.machines, self.calls)
-        alone = World(scheduler_for(self._limits, QueueDepth.name), [alone_on], self.calls)
+        alone = World(
+            scheduler_for(self._limits, QueueDepth.name),
+            [alone_on],
+            self.calls,
+            rehearsal=self.scenario.rehearsal,
+        )
         yield from alone.run()
         done = len(self.calls)
         for name in self._strategies:
-            scheduler = scheduler_for(self._limits, name)
-            world = World(scheduler, self.machines, self.calls, self.incidents)
+            first, *others = (
+                scheduler_for(self._limits, name) for _ in range(self.scenario.proxies)
+            )
+            world = World(
+                first,
+                self.machines,
+                self.calls,
+                self.incidents,
+                rehearsal=self.scenario.rehearsal,
+                beside=others,
+            )
             for closed in world.run():
                 yield done + closed
             done += len(self.calls)
@@ -136,11 +166,27 @@ class Experiment:
 
 def _calls(plan: Plan, machines: Sequence[Machine], random: Random) -> list[PlannedCall]:
     lengths = Lengths(plan.prompt_tokens, plan.output_tokens, plan.spread)
-    if plan.arrivals is Arrivals.BURST:
-        return burst(plan.calls, lengths, random)
     mean = PlannedCall(0.0, plan.prompt_tokens, plan.output_tokens)
     most_per_s = sum(machine.slots / machine.service_s(mean) for machine in machines)
     rate_per_s = plan.rate_per_s or USUAL_UTILIZATION * most_per_s
-    if plan.arrivals is Arrivals.POISSON:
-        return poisson(plan.calls, rate_per_s, lengths, random)
-    return fan_outs(plan.calls, plan.width, plan.width / rate_per_s, lengths, random)
+    match plan.arrivals:
+        case Arrivals.BURST:
+            calls = burst(plan.calls, lengths, random)
+        case Arrivals.POISSON:
+            calls = poisson(plan.calls, rate_per_s, lengths, random)
+        case Arrivals.FAN_OUT:
+            every_s = plan.width / rate_per_s
+            calls = fan_outs(plan.calls, plan.width, every_s, lengths, random)
+        case Arrivals.CONVERSATIONS:
+            return conversations(
+                plan.calls,
+                plan.turns,
+                system_tokens=plan.shared_tokens,
+                turn=lengths,
+                every_s=plan.turns / rate_per_s,
+                think_s=plan.think_s,
+                random=random,
+            )
+        case _:
+            assert_never(plan.arrivals)
+    return with_system_prompt(calls, plan.shared_tokens) if plan.shared_tokens else calls

@@ -15,6 +15,9 @@ from pair.sim.pace import Pace
 from pair.sim.text import Run, Text, cut
 from pair.sim.workload import PlannedCall
 
+NOBODY_ELSE = -(1 << 40)
+"""From here on downwards runs are named that only one call has; no trace has so many lines."""
+
 
 @dataclass(slots=True, eq=False)
 class CallRecord:
@@ -83,7 +86,7 @@ class Attempt:
     @property
     def text(self) -> Text:
         """Of its prompt; one that shares nothing is a run that nobody else has."""
-        return self.call.text or (Run(~self.ticket, self.call.prompt_tokens),)
+        return self.call.text or (Run(NOBODY_ELSE - self.ticket, self.call.prompt_tokens),)
 
 
 class Place:
@@ -211,7 +214,7 @@ class Place:
         alone_s = self.machine.decode_s(call)
         share = 1.0 if attempt.done else _share(now - attempt.read_at, alone_s)
         written = int(share * call.output_tokens)
-        answer = ~attempt.ticket if call.answer is None else call.answer
+        answer = NOBODY_ELSE - attempt.ticket if call.answer is None else call.answer
         return (*text, Run(answer, written)) if written else text
 
 
