@@ -36,7 +36,7 @@ class Fleet:
         self._names: dict[Replica, tuple[ModelName, ...]] = {}
         self._keyed: set[Replica] = set()
         self._ready: set[Replica] = set()
-        self._windows: dict[ModelName, tuple[int | None, int | None]] = {}
+        self._windows: dict[ModelName, tuple[tuple[int, ...], bool]] = {}
         self.version = 0
         """Moves on whenever somebody became ready, is so no longer or changed size; whoever kept a
         copy then looks again.
@@ -74,16 +74,15 @@ class Fleet:
         """Those that could take a ticket for this name right now."""
         return (self._keyed_free if self.locked(name) else self._free).get(name, {}).keys()
 
-    def windows(self, name: ModelName) -> tuple[int | None, int | None]:
-        """The smallest and the largest context window (tokens) of those who hold the model. None:
-        no smallest while all are unknown; no largest while any is, since it may be larger.
+    def windows(self, name: ModelName) -> tuple[tuple[int, ...], bool]:
+        """The different context windows (tokens) of those who hold the model, smallest first, and
+        whether somebody's is not known.
         """
         found = self._windows.get(name)
         if found is None:
-            said = [replica.report.context_tokens for replica in self.holders(name)]
-            known = [tokens for tokens in said if tokens is not None]
-            largest = max(known) if known and len(known) == len(said) else None
-            found = self._windows[name] = (min(known, default=None), largest)
+            said = {replica.report.context_tokens for replica in self.holders(name)}
+            known = sorted(tokens for tokens in said if tokens is not None)
+            found = self._windows[name] = (tuple(known), None in said)
         return found
 
     def names(self) -> tuple[ModelName, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from pair.core.alarms import Alarms
 from pair.core.decisions import Decision, Dispatch
 from pair.core.eligibility import allowed, surest
+from pair.core.fairness import Attained, weighted_tokens
 from pair.core.fleet import Fleet
 from pair.core.hope import Hope
 from pair.core.jobs import JobLog
@@ -47,7 +48,8 @@ class Matching:
         self.strategies = {name: strategy_named(chosen) for name, chosen in limits.strategies}
         self.left_waiting: set[TicketId] = set()
         self.ledger = Ledger()
-        self.room = WaitingRoom(limits.waiting_limit)
+        attained = Attained(limits.fairness_half_life_s, limits.flows_limit)
+        self.room = WaitingRoom(limits.waiting_limit, limits.priority_bound_s, attained)
         self.outlook = Outlook(limits, fleet, self.room)
         self.jobs = JobLog(limits)
         self.out: list[Decision] = []
@@ -66,7 +68,8 @@ class Matching:
         """Put a ticket into its line, at its place."""
         ticket.waiting_since = now
         measure(ticket, self._fleet, self.outlook.estimates)
-        self.room.add(ticket)
+        holder = next(iter(self._fleet.holders(ticket.name)), None)
+        self.room.add(ticket, None if holder is None else holder.id.model)
         self._stirred[ticket.name] = None
         if self._limits.wait_limit_s > 0:
             # Waiting done before an attempt that failed counts, too.
@@ -77,11 +80,10 @@ class Matching:
         become choosy, or is so no longer, changes lanes.
         """
         for ticket in self.room.all(name):
-            before = ticket.cramped
+            before = ticket.reach
             measure(ticket, self._fleet, self.outlook.estimates)
-            if ticket.cramped != before:
-                self.room.remove(ticket)
-                self.room.add(ticket)
+            if ticket.reach != before:
+                self.room.replace(ticket)
 
     def leave_room(self, ticket: Ticket, now: float) -> None:
         """Take a ticket out of its line, if it is in one."""
@@ -126,13 +128,14 @@ class Matching:
         self.outlook.begin()
         asides: dict[ModelName, Line] = {}
         while served := [found for name in names if (found := self._next_served(name, now))]:
-            line, ticket, candidates = min(served, key=lambda found: found[1].arrival)
+            line, ticket, candidates = min(served, key=lambda found: found[0].rank(found[1], now))
             choice = self.strategy_of(ticket.name).choose(ticket, candidates, self.outlook, now)
             if isinstance(choice, Wait):
                 self._leave_waiting(ticket, choice, now)
                 line.step_aside(ticket)
                 asides[ticket.name] = line
             else:
+                line.turn(ticket, weighted_tokens(ticket.opened.prompt), now)
                 self.leave_room(ticket, now)
                 self.grant(ticket, choice.replica, choice.reason, now)
         for line in asides.values():
@@ -169,7 +172,7 @@ class Matching:
             return None
         if self._fleet.locked(name) and not self._hope.all_known(now):
             return None  # somebody may yet be found who serves it without a key
-        for ticket in line.heads():
+        for ticket in line.heads(now):
             candidates = allowed(ticket, free, self._fleet)
             if candidates:
                 return line, ticket, surest(candidates, self._fleet)

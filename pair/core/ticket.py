@@ -13,6 +13,9 @@ from pair.errors import BookkeepingError
 
 _NOWHERE: frozenset[NodeId] = frozenset()
 
+Reach = tuple[NodeId | None, frozenset[NodeId], float]
+"""Where a ticket may go: its pin, the nodes that it avoids, the window (tokens) that it wants."""
+
 
 @dataclass(slots=True, eq=False)
 class Ticket:
@@ -22,7 +25,7 @@ class Ticket:
         arrival: its place in the order of all tickets; never changes.
         model: what the client wrote, until a model is known that it means (`Fleet.meant`).
         pin: the node that it insists on; what the client wrote, until a node is known by that.
-        window_tokens: the context window that it wants; `cramped` if some replica's is smaller.
+        too_small_tokens: context windows up to this have no room for its prompt; 0 if all have.
         patience_until: from when on it waits no more beside a free slot for a busy one; None before
             it was left waiting so, `wait_reason` says for what.
         expected: what was predicted for the present attempt, None where nothing could be.
@@ -49,8 +52,7 @@ class Ticket:
     engine_errors: int = 0
     avoided: set[NodeId] = field(default_factory=set)
     lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
-    window_tokens: float = 0.0
-    cramped: bool = False
+    too_small_tokens: int = 0
     patience_until: float | None = None
     wait_reason: str = ""
     expected: Offer | None = None
@@ -81,11 +83,12 @@ class Ticket:
     @property
     def anywhere(self) -> bool:
         """Whether any replica of its model will do."""
-        return self.pin is None and not self.avoided and not self.cramped
+        return self.pin is None and not self.avoided and not self.too_small_tokens
 
     @property
-    def reach(self) -> tuple[NodeId | None, frozenset[NodeId]]:
+    def reach(self) -> Reach:
         """Tickets of one model and equal reach may go to the same replicas, so of those that wait
         only the first needs to be asked.
         """
-        return self.pin, _NOWHERE if not self.avoided else frozenset(self.avoided)
+        avoided = frozenset(self.avoided) if self.avoided else _NOWHERE
+        return self.pin, avoided, self.window_tokens if self.cramped else 0.0

@@ -17,27 +17,28 @@ runs of spaces and repeated lines come near it."""
 
 
 def measure(ticket: Ticket, fleet: Fleet, estimates: Estimates) -> None:
-    """Note how large a window the ticket wants: its prompt's, or the largest that there is, so
-    that an estimate alone never keeps it from all of them.
+    """Note which windows are too small for the ticket; never the largest, so that an estimate
+    alone keeps it from no model.
     """
-    smallest, largest = fleet.windows(ticket.name)
+    known, any_unknown = fleet.windows(ticket.name)
     wanted = estimates.prompt_tokens(ticket.name, ticket.opened.prompt.chars)
-    ticket.window_tokens = wanted if largest is None else min(wanted, largest)
-    ticket.cramped = smallest is not None and ticket.window_tokens > smallest
+    if known and not any_unknown:
+        wanted = min(wanted, known[-1])
+    ticket.too_small_tokens = max((tokens for tokens in known if tokens < wanted), default=0)
 
 
 def fits(ticket: Ticket, replica: Replica) -> bool:
     """Whether the ticket has room there, or that is not known."""
     context = replica.report.context_tokens
-    return context is None or ticket.window_tokens <= context
+    return context is None or context > ticket.too_small_tokens
 
 
 def too_long(ticket: Ticket, fleet: Fleet, estimates: Estimates) -> int | None:
     """The largest window of those that hold its model, in tokens, if the prompt cannot fit there
     however it is counted; None if it may.
     """
-    _, largest = fleet.windows(ticket.name)
-    if largest is None:
+    known, any_unknown = fleet.windows(ticket.name)
+    if any_unknown or not known:
         return None
     ratio = max(MOST_CHARS_PER_TOKEN, 2 * estimates.chars_per_token(ticket.name))
-    return largest if ticket.opened.prompt.chars / ratio > largest else None
+    return known[-1] if ticket.opened.prompt.chars / ratio > known[-1] else None
