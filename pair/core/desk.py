@@ -10,6 +10,7 @@ from pair.core import refusals
 from pair.core.decisions import HOPELESS, Abort, RefusalKind, Refuse
 from pair.core.eligibility import has_fresh, ready_for_light
 from pair.core.events import AttemptFailed, Closed, Failure, FailureKind, FirstByte, Opened
+from pair.core.fairness import weighted_tokens
 from pair.core.fleet import Fleet
 from pair.core.hope import Hope, InVain
 from pair.core.ledger import Lease
@@ -156,6 +157,7 @@ class Desk:
             if self.matching.settle(ticket, lease, now, left=not answered):
                 node = self._membership.nodes.get(lease.replica.id.node)
         self.matching.leave_room(ticket, now)
+        self.room.correct(ticket, weighted_tokens(ticket.opened.prompt, event.usage), now)
         self.matching.outlook.closed(ticket)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1
@@ -192,6 +194,7 @@ class Desk:
         if ticket.committed:
             ticket.over = True
             return
+        self.room.refund(ticket)
         # A light request never waits, so it would ask the same full node again and again. It never
         # comes back to one either, so what is free and elsewhere ends with the nodes.
         light = ticket.opened.light
@@ -316,7 +319,9 @@ class Desk:
 
     def _judge_pin(self, ticket: Ticket, now: float) -> bool:
         """Refuse a ticket whose pin cannot hold; whether it may go on."""
-        in_vain = self.hope.of_pin(ticket, now)
+        pin, in_vain = ticket.pin, self.hope.of_pin(ticket, now)
+        if ticket.pin != pin and ticket.waiting_since is not None:
+            self.room.replace(ticket)
         if in_vain is not None:
             self._refuse_for(ticket, in_vain, now)
         return in_vain is None

@@ -1,0 +1,191 @@
+"""Whose turn it is among tickets that may all go to the same replicas: a lane of a line.
+
+Separate from the lines (`waiting_room.py`) because the order is all here: between classes of
+priority, between the flows of a class, and within a flow.
+
+Two exceptions to "most urgent first, then least attained service". A class in which somebody has
+waited for the bound without a turn gets the next one, so that none starves; the turn after keeps to
+the order again, so that none is pushed aside by that either. And a flow that joins begins at the
+least of those that wait, before its equals, so that a single call does not stand behind somebody
+else's two hundred; but after one who joined at a level has had its turn, others who join there go
+behind, so that no stream of newcomers keeps out those who wait.
+"""
+
+from __future__ import annotations
+
+from pair.core.fairness import NOTHING, Account, Attained
+from pair.core.names import Priority
+from pair.core.rank_heap import RankHeap
+from pair.core.ticket import Ticket
+
+TurnRank = tuple[float, bool, int]
+"""Level of the flow; whether it goes after its equals; arrival. Smaller is sooner."""
+
+Rank = tuple[bool, int, TurnRank]
+"""Whether its class keeps to the order; place of the class; place in it. Smaller is sooner."""
+
+_PLACES = {priority: place for place, priority in enumerate(Priority)}
+
+
+class _Flow:
+    """One flow's tickets by arrival.
+
+    Attributes:
+        aside: how many stepped aside, and are not among the tickets for the moment.
+        served: it has had a turn since it joined.
+        first: it goes before its equals, until it has had a turn.
+    """
+
+    __slots__ = ("aside", "first", "served", "tickets")
+
+    def __init__(self, *, first: bool) -> None:
+        self.tickets: RankHeap[Ticket] = RankHeap()
+        self.aside = 0
+        self.served = False
+        self.first = first
+
+
+class Turns:
+    """The flows that wait, by what each has attained.
+
+    Attributes:
+        since: since when (s) somebody in here has waited without any of them getting a turn.
+        flows: those with a ticket in here, aside or not.
+    """
+
+    def __init__(self, attained: Attained, since: float) -> None:
+        self.since = since
+        self._attained = attained
+        self.flows: dict[Account, _Flow] = {}
+        self._order: RankHeap[Account] = RankHeap()
+        self._served: RankHeap[Account] = RankHeap()  # those who have had a turn, by level
+        self._let_in = NOTHING  # up to here someone who joined was served before those who waited
+
+    def __bool__(self) -> bool:
+        """Whether anybody is in here who has not stepped aside."""
+        return bool(self._order)
+
+    def head(self) -> tuple[TurnRank, Ticket] | None:
+        """Whose turn it is, and at which place."""
+        account = self._order.first()
+        if account is None:
+            return None
+        ticket = self.flows[account].tickets.first()
+        return None if ticket is None else (self._rank(account, ticket), ticket)
+
+    def add(self, account: Account, ticket: Ticket, *, away: bool) -> None:
+        """Queue within its flow by arrival.
+
+        Args:
+            away: nobody of its flow waits anywhere, so it has saved up nothing.
+        """
+        flow = self.flows.get(account)
+        if flow is None:
+            level = self._beginning(account)
+            flow = self.flows[account] = _Flow(first=level > self._let_in)
+            if away:
+                self._attained.lift(account, level)
+        flow.tickets.put(ticket, ticket.arrival)
+        self.moved(account)
+
+    def remove(self, account: Account, ticket: Ticket) -> bool:
+        """Let a ticket go; whether its flow has left with it."""
+        flow = self.flows[account]
+        flow.tickets.drop(ticket)
+        gone = not (flow.tickets or flow.aside)
+        if gone:
+            del self.flows[account]
+        self.moved(account)
+        return gone
+
+    def step_aside(self, account: Account, ticket: Ticket) -> None:
+        """Leave a ticket out until it is `back`."""
+        flow = self.flows[account]
+        flow.tickets.drop(ticket)
+        flow.aside += 1
+        self.moved(account)
+
+    def back(self, account: Account, ticket: Ticket) -> None:
+        """Give it its old place again."""
+        flow = self.flows[account]
+        flow.aside -= 1
+        flow.tickets.put(ticket, ticket.arrival)
+        self.moved(account)
+
+    def turn(self, account: Account, level: float, now: float) -> None:
+        """A flow in here has its turn, at this level, for which it is charged after this."""
+        flow = self.flows[account]
+        if flow.first and len(self.flows) > 1:
+            self._let_in = max(self._let_in, level)
+        flow.first, flow.served = False, True
+        self.since = now
+
+    def moved(self, account: Account) -> None:
+        """The level or the first ticket of a flow has changed."""
+        flow = self.flows.get(account)
+        first = None if flow is None else flow.tickets.first()
+        self._served.drop(account)
+        if flow is None or first is None:
+            self._order.drop(account)
+            return
+        self._order.put(account, self._rank(account, first))
+        if flow.served:
+            self._served.put(account, self._attained.level(account))
+
+    def _rank(self, account: Account, ticket: Ticket) -> TurnRank:
+        return self._attained.level(account), not self.flows[account].first, ticket.arrival
+
+    def _beginning(self, account: Account) -> float:
+        """The level at which a flow that was away joins: the least of those that wait."""
+        # Not the least of those who only joined: a stream of them would never rise above it, and
+        # whoever waits there and has had a turn would get no other.
+        least = self._served.first() or self._order.first()
+        if least is None:
+            return self._attained.turn_level(account.model)
+        return self._attained.level(least)
+
+
+class Lane:
+    """All classes together.
+
+    Attributes:
+        tickets: how many are in here, those that stepped aside included; counted by the line.
+    """
+
+    def __init__(self, attained: Attained, bound_s: float) -> None:
+        self.tickets = 0
+        self._attained = attained
+        self._bound_s = bound_s
+        self._classes: dict[Priority, Turns] = {}
+        self._jumped = False  # the latest turn did not keep to the order
+
+    def turns_for(self, ticket: Ticket) -> Turns:
+        """The class that a ticket comes into."""
+        priority = ticket.opened.priority
+        turns = self._classes.get(priority)
+        if turns is None or not turns.flows:
+            since = ticket.opened_at
+            if ticket.waiting_since is not None:
+                since = ticket.waiting_since - ticket.queued_s
+            turns = self._classes[priority] = Turns(self._attained, since)
+        return turns
+
+    def head(self, now: float) -> tuple[Rank, Ticket] | None:
+        """Whose turn it is, None while all have stepped aside."""
+        waiting = self._waiting()
+        if not waiting:
+            return None
+        chosen, ordered = waiting[0], True
+        if len(waiting) > 1 and not self._jumped:
+            longest = min(waiting[1:], key=lambda priority: self._classes[priority].since)
+            if now - self._classes[longest].since > self._bound_s:
+                chosen, ordered = longest, False
+        head = self._classes[chosen].head()
+        return None if head is None else ((ordered, _PLACES[chosen], head[0]), head[1])
+
+    def turn(self, priority: Priority) -> None:
+        """Somebody of this class, who is still in here, has the turn."""
+        self._jumped = priority is not self._waiting()[0]
+
+    def _waiting(self) -> list[Priority]:
+        return [priority for priority in Priority if self._classes.get(priority)]
