@@ -13,7 +13,7 @@ from pair.errors import BookkeepingError
 
 _NOWHERE: frozenset[NodeId] = frozenset()
 
-Reach = tuple[NodeId | None, frozenset[NodeId], float]
+Reach = tuple[NodeId | None, frozenset[NodeId], int]
 """Where a ticket may go: its pin, the nodes that it avoids, the window (tokens) that it wants."""
 
 
@@ -91,4 +91,4 @@ class Ticket:
         only the first needs to be asked.
         """
         avoided = frozenset(self.avoided) if self.avoided else _NOWHERE
-        return self.pin, avoided, self.window_tokens if self.cramped else 0.0
+        return self.pin, avoided, self.too_small_tokens
