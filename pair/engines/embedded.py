@@ -28,7 +28,12 @@ import aiohttp
 from pair.core.names import EngineName, ModelName
 from pair.core.reports import ReplicaReport, ReplicaState
 from pair.engines import embedded_process
-from pair.engines.embedded_process import ANNOUNCEMENT, NOT_ENOUGH_MEMORY, NOT_LOADED
+from pair.engines.embedded_process import (
+    ANNOUNCEMENT,
+    NOT_ENOUGH_MEMORY,
+    NOT_LOADED,
+    PROMPT_CACHE_MIB,
+)
 from pair.engines.engine import EngineReport
 from pair.engines.llamacpp import LlamaCpp
 from pair.engines.model_file import model_file
@@ -63,6 +68,7 @@ class EmbeddedOptions:
         slots: requests at a time, at least 1.
         context_tokens: of each slot.
         threads: 0 for all cores that this process may use.
+        cache_mib: memory for prompts of earlier requests, besides those in slots.
     """
 
     file: Path
@@ -70,6 +76,7 @@ class EmbeddedOptions:
     slots: int
     context_tokens: int
     threads: int
+    cache_mib: int = PROMPT_CACHE_MIB
 
 
 class EmbeddedEngine(LlamaCpp):
@@ -205,6 +212,7 @@ class EmbeddedEngine(LlamaCpp):
             "slots": self._options.slots,
             "context_tokens": self._options.context_tokens,
             "threads": self._options.threads or cores(),
+            "cache_mib": self._options.cache_mib,
         }
 
     async def _stop(self, process: Process, stdin: asyncio.StreamWriter) -> None:

@@ -106,7 +106,7 @@ def parameters(params: Any, options: dict[str, Any], gpu: bool) -> Any:
     params.cont_batching = True
     params.n_batch = params.n_ubatch = max(slots, GPU_BATCH_TOKENS if gpu else CPU_BATCH_TOKENS)
     params.cache_prompt = True
-    params.cache_ram_mib = PROMPT_CACHE_MIB
+    params.cache_ram_mib = options["cache_mib"]
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
     params.n_gpu_layers = -1

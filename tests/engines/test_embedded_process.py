@@ -25,6 +25,7 @@ OPTIONS = {
     "slots": 3,
     "context_tokens": 2048,
     "threads": 2,
+    "cache_mib": 64,
 }
 
 
@@ -64,7 +65,7 @@ def test_xllamacpp_takes_every_parameter_and_its_devices_are_understood() -> Non
     assert (params.model.path, params.model_alias) == ("/models/a.gguf", {"a"})
     assert (params.n_batch, params.n_ubatch) == (CPU_BATCH_TOKENS, CPU_BATCH_TOKENS)
     assert (params.cpuparams.n_threads, params.cpuparams_batch.n_threads) == (2, 2)
-    assert not params.ctx_shift
+    assert (params.ctx_shift, params.cache_ram_mib) == (False, 64)
     devices: list[dict[str, Any]] = xllamacpp.get_device_info()
     assert free_memory_bytes(devices, None) > 0
     assert not all(device["type"].name.endswith("_GPU") for device in devices)

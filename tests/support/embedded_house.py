@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pair
 from pair.agent.service import Node
@@ -18,6 +18,7 @@ from pair.core.names import ModelName, NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Browser, Reach
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
+from pair.engines.embedded_process import PROMPT_CACHE_MIB
 from pair.engines.model_file import small_model_path
 from pair.proxy.service import Proxy
 from pair.settings import NamedEngine, NodeSettings, ProxySettings, Settings
@@ -37,8 +38,15 @@ class EmbeddedHouse:
 
 
 @asynccontextmanager
-async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
-    """Entered when every node has been found and is ready."""
+async def embedded_house(
+    nodes: int, *, strategy: str | None = None, cache_mib: int = PROMPT_CACHE_MIB
+) -> AsyncIterator[EmbeddedHouse]:
+    """Entered when every node has been found and is ready.
+
+    Args:
+        strategy: of the proxy, None for the default.
+        cache_mib: what each engine may take for prompts of earlier requests.
+    """
     # Names of its own: loopback is shared with whatever else announces itself on this machine.
     mark = secrets.token_hex(3)
     model = f"smollm2-{mark}"
@@ -46,7 +54,7 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
         engines = {}
         ids = []
         for number in range(nodes):
-            options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1)
+            options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1, cache_mib)
             engine = await stack.enter_async_context(EmbeddedEngine(options))
             await engine.ready()
             name = f"node-{number}-{mark}"
@@ -64,7 +72,8 @@ async def embedded_house(nodes: int) -> AsyncIterator[EmbeddedHouse]:
             port = int(node.address.rpartition(":")[2])
             advertiser = Advertiser(Advert(node_id, name, mark), "127.0.0.1", port)
             await stack.enter_async_context(advertiser)
-        settings = Settings(proxy=ProxySettings(listen=("127.0.0.1:0",)))
+        face = ProxySettings(listen=("127.0.0.1:0",))
+        settings = Settings(proxy=replace(face, strategy=strategy) if strategy else face)
         sources = [lambda listener: Browser(listener, Reach.MACHINE, mark)]
         proxy = await stack.enter_async_context(Proxy(settings, proxy_id="test", sources=sources))
         fleet, name = proxy.scheduler.fleet, ModelName(model)
