@@ -39,6 +39,7 @@ from pair.wire.headers import (
     read_request_id,
 )
 from pair.wire.open_streams import error_as_event, open_stream
+from pair.wire.session_marks import whose
 
 logger = logging.getLogger(__name__)
 
@@ -115,17 +116,21 @@ class Forward:
             self._log(hold.ticket, outcome, why)
 
     def _opened(self, ticket: TicketId) -> Opened:
-        peek, wishes = self._peek, self._wishes
+        peek, head, client = self._peek, self._exchange.head, self._exchange.client
+        belongs = whose(head.first, self._wishes, client)
         return Opened(
             ticket=ticket,
             model=peek.model,
             light=peek.light,
             prefers=kinds_for(peek.path) if peek.light else frozenset(),
-            job=wishes.job,
+            job=belongs.job,
             pin=self._aim.pin,
             streamed=peek.streamed,
-            brings_key=brings_key(self._exchange.head),
-            client=self._exchange.client,
+            brings_key=brings_key(head),
+            client=client,
+            priority=self._wishes.priority,
+            session=belongs.session,
+            flow=belongs.flow,
         )
 
     async def _try_until_decided(
