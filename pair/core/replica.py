@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pair.core.draining import Draining
 from pair.core.names import LeaseId, ModelName, ReplicaId
 from pair.core.reports import ReplicaReport, ReplicaState
+from pair.core.token_counts import TokenCounts
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +36,7 @@ class Replica:
         trial: the lease of that one call, None while there is none.
         given_up: its pause has become longer than anybody should wait for it.
         picked: the sequence number of its latest lease, for turn-taking; 0 before the first.
+        tokens: what its answers have had, all told.
     """
 
     id: ReplicaId
@@ -57,6 +59,7 @@ class Replica:
     picked: int = 0
     served: int = 0
     failed: int = 0
+    tokens: TokenCounts = field(default_factory=TokenCounts)
 
     @property
     def ours(self) -> int:

@@ -4,10 +4,12 @@ look at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from pair.core.estimates import LearnedReplica
 from pair.core.membership import Node
-from pair.core.names import ModelName, NodeId, Outcome, Phase
+from pair.core.names import ModelName, NodeId, Outcome, Phase, ReplicaId
 from pair.core.replica import Replica
 from pair.core.scheduler import Scheduler
 
@@ -32,6 +34,10 @@ class ReplicaView:
         set_aside_s: how long it still gets nothing, 0 if it may have tickets.
         unproven: it has failed and not answered since, so it gets one call at a time.
         set_aside_reason: why either, "" if neither.
+        prefill_tokens_per_s, tpot_s, load_s: learned; None what is not. The TPOT is that with the
+            fewest calls at once that were seen.
+        prompt_tokens, cached_tokens, output_tokens: of its answers so far; cached ones are a part
+            of the prompt's, None where its engine does not say.
     """
 
     model: ModelName
@@ -52,11 +58,23 @@ class ReplicaView:
     set_aside_s: float
     unproven: bool
     set_aside_reason: str
+    prefill_tokens_per_s: float | None = None
+    tpot_s: float | None = None
+    load_s: float | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int | None = None
+    output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node; `answered_s` is the time since its last answer, None if it never gave one."""
+    """One node.
+
+    Attributes:
+        answered_s: the time since its last answer, None if it never gave one.
+        missed_probes: in a row, up to now. One that is ready all the same works for us, and is
+            chosen last.
+    """
 
     id: NodeId
     name: str
@@ -69,12 +87,13 @@ class NodeView:
     warnings: tuple[str, ...]
     answered_s: float | None
     replicas: tuple[ReplicaView, ...]
+    missed_probes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """One model over the house: the sums of its ready replicas, and who waits for it under any of
-    its names.
+    """One model over the house: the sums of its ready replicas, who waits for it under any of its
+    names, and how its replicas are chosen for calls by its own name.
     """
 
     model: ModelName
@@ -83,11 +102,16 @@ class ModelView:
     in_flight: int
     waiting: int
     oldest_wait_s: float
+    strategy: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything; durations in seconds."""
+    """Everything; durations in seconds.
+
+    Attributes:
+        strategies: of the models that have one of their own; all others have `strategy`.
+    """
 
     uptime_s: float
     strategy: str
@@ -99,26 +123,29 @@ class Snapshot:
     closed: dict[Outcome, int]
     nodes: tuple[NodeView, ...]
     models: tuple[ModelView, ...]
+    strategies: dict[ModelName, str] = field(default_factory=dict)
 
 
 def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     """Copy the state; O(nodes * models)."""
-    desk = scheduler.desk
+    desk, matching = scheduler.desk, scheduler.matching
+    learned = {one.replica: one for one in matching.outlook.estimates.learned().replicas}
     return Snapshot(
         uptime_s=now - scheduler.started_at,
-        strategy=scheduler.matching.strategy.name,
+        strategy=matching.strategy.name,
         draining=desk.draining,
         waiting=len(desk.room),
         waiting_limit=scheduler.limits.waiting_limit,
         in_flight=desk.ledger.in_flight,
         opened=desk.opened_count,
         closed=dict(desk.closed_count),
-        nodes=tuple(_node_view(node, now) for node in scheduler.membership.nodes.values()),
+        nodes=tuple(_node_view(node, learned, now) for node in scheduler.membership.nodes.values()),
         models=_model_views(scheduler, now),
+        strategies={model: one.name for model, one in matching.strategies.items()},
     )
 
 
-def _node_view(node: Node, now: float) -> NodeView:
+def _node_view(node: Node, learned: Mapping[ReplicaId, LearnedReplica], now: float) -> NodeView:
     twins = node.twins_at is not None and now - node.twins_at < TWINS_S
     return NodeView(
         id=node.id,
@@ -131,12 +158,20 @@ def _node_view(node: Node, now: float) -> NodeView:
         version=node.version,
         warnings=(*node.warnings, TWINS) if twins else node.warnings,
         answered_s=None if node.answered_at is None else now - node.answered_at,
-        replicas=tuple(_replica_view(replica, now) for replica in node.replicas.values()),
+        replicas=tuple(
+            _replica_view(replica, learned.get(replica.id), now)
+            for replica in node.replicas.values()
+        ),
+        missed_probes=node.misses,
     )
 
 
-def _replica_view(replica: Replica, now: float) -> ReplicaView:
+def _replica_view(replica: Replica, learned: LearnedReplica | None, now: float) -> ReplicaView:
     aside_s = max(0.0, replica.set_aside_until - now)
+    prefill = load = tpot = None
+    if learned is not None:
+        prefill, load = learned.prefill_tokens_per_s, learned.load_s
+        tpot = learned.tpots_s[0][1] if learned.tpots_s else None
     return ReplicaView(
         model=replica.id.model,
         aliases=tuple(sorted(replica.report.aliases)),
@@ -156,6 +191,12 @@ def _replica_view(replica: Replica, now: float) -> ReplicaView:
         set_aside_s=aside_s,
         unproven=replica.unproven,
         set_aside_reason=replica.set_aside_reason if aside_s > 0 or replica.unproven else "",
+        prefill_tokens_per_s=None if prefill is None else prefill.value,
+        tpot_s=None if tpot is None else tpot.value,
+        load_s=None if load is None else load.value,
+        prompt_tokens=replica.tokens.prompt,
+        cached_tokens=replica.tokens.cached,
+        output_tokens=replica.tokens.output,
     )
 
 
@@ -182,6 +223,7 @@ def _model_views(scheduler: Scheduler, now: float) -> tuple[ModelView, ...]:
                 in_flight=sum(replica.in_flight for replica in ready),
                 waiting=sum(len(line) for line in lines),
                 oldest_wait_s=now - min(since) if since else 0.0,
+                strategy=scheduler.matching.strategy_of(model).name,
             )
         )
     return tuple(views)

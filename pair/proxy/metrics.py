@@ -63,6 +63,11 @@ def _replica_families(snapshot: Snapshot) -> Iterable[Metric]:
     foreign = GaugeMetricFamily("pair_foreign", "Requests there that are not ours.", labels=labels)
     served = CounterMetricFamily("pair_served", "Tickets that a replica answered.", labels=labels)
     failed = CounterMetricFamily("pair_failed", "Attempts that failed on a replica.", labels=labels)
+    prompt = CounterMetricFamily("pair_prompt_tokens", "Tokens of prompts.", labels=labels)
+    cached = CounterMetricFamily(
+        "pair_cached_tokens", "Those of them that an engine had in its cache.", labels=labels
+    )
+    output = CounterMetricFamily("pair_output_tokens", "Tokens of answers.", labels=labels)
     for node in snapshot.nodes:
         for replica in node.replicas:
             values = [node.name, node.id, replica.engine, replica.model]
@@ -71,4 +76,8 @@ def _replica_families(snapshot: Snapshot) -> Iterable[Metric]:
             foreign.add_metric(values, replica.foreign)
             served.add_metric(values, replica.served)
             failed.add_metric(values, replica.failed)
-    return (slots, in_flight, foreign, served, failed)
+            prompt.add_metric(values, replica.prompt_tokens)
+            if replica.cached_tokens is not None:  # absent, not 0: such an engine does not say
+                cached.add_metric(values, replica.cached_tokens)
+            output.add_metric(values, replica.output_tokens)
+    return (slots, in_flight, foreign, served, failed, prompt, cached, output)

@@ -37,6 +37,13 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0%}"
 
 
+def rate(value: float | None) -> str:
+    """Tokens a second to three digits, such as 1,250/s or 46.9/s; "" for what is not known."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}/s" if value >= 99.95 else f"{value:.3g}/s"
+
+
 def count(value: int | None) -> str:
     """A whole number with thin groups, such as 12,345."""
     return UNKNOWN if value is None else f"{value:,}"

@@ -74,8 +74,12 @@ def _tokens(job: Json) -> str:
     rate = ""
     if job["output_tokens"] and job["makespan_s"]:
         rate = f" ({job['output_tokens'] / job['makespan_s']:.1f} a second)"
+    share = ""
+    if job["prompt_tokens"] and job["cached_tokens"] is not None:
+        share = f" ({percent(job['cached_tokens'] / job['prompt_tokens'])})"
     return (
-        f"tokens {count(job['prompt_tokens'])} in, {count(job['cached_tokens'])} of them cached,"
+        f"tokens {count(job['prompt_tokens'])} in,"
+        f" {count(job['cached_tokens'])} of them cached{share},"
         f" {count(job['output_tokens'])} out{rate} · TTFT p50 {first} · longest wait {longest}"
     )
 

@@ -5,7 +5,7 @@ Pure: one snapshot (or job list) in, one rich renderable out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from rich import box
@@ -13,7 +13,7 @@ from rich.console import JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from pair.terminal.figures import UNKNOWN, count, percent, plain, ratio, seconds, several
+from pair.terminal.figures import UNKNOWN, count, percent, plain, rate, ratio, seconds, several
 
 Json = Mapping[str, Any]
 
@@ -55,9 +55,12 @@ def nodes_table(snapshot: Json, *, brief: bool = False) -> Table:
     """A row for each replica; a node's name and phase stand in its first.
 
     Args:
-        brief: cut notes to one line each, for a view in which all rows must stay in sight.
+        brief: cut notes to one line each and leave out what was learned of speeds, for a view in
+            which all rows must stay in sight.
     """
-    numbers = ("in flight", "foreign", "queued", "served")
+    replicas = [replica for node in snapshot["nodes"] for replica in node["replicas"]]
+    learned = {} if brief else {name: of for name, of in _LEARNED.items() if any(map(of, replicas))}
+    numbers = ("in flight", "foreign", "queued", "served", *learned)
     columns = ("node", "phase", "model", "engine", *numbers, "note")
     table = table_of(*columns, right=numbers, whole=("node", "phase"))
 
@@ -81,14 +84,35 @@ def nodes_table(snapshot: Json, *, brief: bool = False) -> Table:
                 count(replica["foreign"]),
                 count(replica["queue_depth"]),
                 count(replica["served"]),
+                *(of(replica) or UNKNOWN for of in learned.values()),
                 note_text(notes),
             )
             first, note = (Text(""), Text("")), ""
     return table
 
 
+def _prefill(replica: Json) -> str:
+    return rate(replica.get("prefill_tokens_per_s"))
+
+
+def _decode(replica: Json) -> str:
+    return rate(replica.get("decode_tokens_per_s"))
+
+
+def _cached(replica: Json) -> str:
+    told, prompt = replica.get("cached_tokens"), replica.get("prompt_tokens")
+    return percent(told / prompt) if told is not None and prompt else ""
+
+
+_LEARNED: Final[Mapping[str, Callable[[Json], str]]] = {
+    "prefill": _prefill,
+    "decode": _decode,
+    "cached": _cached,
+}
+
+
 def _node_notes(node: Json) -> Iterable[str]:
-    if node["phase"] != "ready" and node["reason"]:
+    if (node["phase"] != "ready" or node.get("missed_probes")) and node["reason"]:
         yield plain(node["reason"])
 
 
@@ -99,6 +123,8 @@ def _replica_notes(replica: Json) -> Iterable[str]:
         yield "its engine wants an API key; name one with key_env or key_file"
     elif replica["state"] != "ready":
         yield plain(replica["state"])
+    if replica["resident"] is False and replica.get("load_s") is not None:
+        yield f"not in memory, loads in about {seconds(replica['load_s'])}"
     if replica["draining"]:
         yield f"{several(replica['draining'], 'slot')} draining: its client left"
     if replica["failed"]:
@@ -116,7 +142,7 @@ def _replica_notes(replica: Json) -> Iterable[str]:
 def models_table(snapshot: Json) -> Table:
     """A row for each model that some node holds or some client waits for."""
     numbers = ("nodes", "slots", "in flight", "waiting", "oldest wait")
-    table = table_of("model", *numbers, right=numbers)
+    table = table_of("model", *numbers, "strategy", right=numbers)
     for model in snapshot["models"]:
         table.add_row(
             Text(plain(model["model"])),
@@ -125,6 +151,7 @@ def models_table(snapshot: Json) -> Table:
             count(model["in_flight"]),
             count(model["waiting"]),
             seconds(model["oldest_wait_s"]) if model["waiting"] else UNKNOWN,
+            plain(model.get("strategy", UNKNOWN)),
         )
     return table
 
@@ -146,10 +173,14 @@ def queue_line(snapshot: Json) -> Text:
             )
             if tickets[fate]
         ),
-        f"strategy {plain(snapshot['strategy'])}",
+        f"strategy {plain(snapshot['strategy'])}{_but(snapshot.get('strategies', {}))}",
         *(["draining"] if snapshot["draining"] else []),
     ]
     return Text(" · ".join(parts))
+
+
+def _but(strategies: Json) -> str:
+    return f", another for {several(len(strategies), 'model')}" if strategies else ""
 
 
 VERDICT_STYLES: Final = {"fine": "green", "note": "yellow", "wrong": "red"}

@@ -16,7 +16,7 @@ from pair.core.snapshot import ModelView, NodeView, ReplicaView, Snapshot
 
 VERSION = 1
 _MS = 3
-"""Digits kept of a duration in seconds: milliseconds."""
+"""Digits kept of a duration in seconds: milliseconds. Of rates, too: slow engines have few."""
 
 
 def snapshot_json(snapshot: Snapshot, *, version: str, proxy_id: str) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def snapshot_json(snapshot: Snapshot, *, version: str, proxy_id: str) -> dict[st
         "id": proxy_id,
         "uptime_s": round(snapshot.uptime_s, _MS),
         "strategy": snapshot.strategy,
+        "strategies": dict(snapshot.strategies),
         "draining": snapshot.draining,
         "waiting": snapshot.waiting,
         "waiting_limit": snapshot.waiting_limit,
@@ -52,6 +53,7 @@ def _node_json(node: NodeView) -> dict[str, Any]:
         "version": node.version,
         "warnings": list(node.warnings),
         "answered_s": _rounded(node.answered_s),
+        "missed_probes": node.missed_probes,
         "replicas": [_replica_json(replica) for replica in node.replicas],
     }
 
@@ -76,6 +78,12 @@ def _replica_json(replica: ReplicaView) -> dict[str, Any]:
         "set_aside_s": round(replica.set_aside_s, _MS),
         "unproven": replica.unproven,
         "set_aside_reason": replica.set_aside_reason,
+        "prefill_tokens_per_s": _rounded(replica.prefill_tokens_per_s),
+        "decode_tokens_per_s": _rounded(None if not replica.tpot_s else 1 / replica.tpot_s),
+        "load_s": _rounded(replica.load_s),
+        "prompt_tokens": replica.prompt_tokens,
+        "cached_tokens": replica.cached_tokens,
+        "output_tokens": replica.output_tokens,
     }
 
 
@@ -87,6 +95,7 @@ def _model_json(model: ModelView) -> dict[str, Any]:
         "in_flight": model.in_flight,
         "waiting": model.waiting,
         "oldest_wait_s": round(model.oldest_wait_s, _MS),
+        "strategy": model.strategy,
     }
 
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from pair.core.events import Closed, NodeReported, NodeSighted, Opened
+from pair.core.events import Closed, NodeReported, NodeSighted, Opened, Usage
 from pair.core.names import ModelName, NodeId, Outcome, Phase, TicketId
 from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
@@ -32,7 +32,7 @@ def house() -> Scheduler:
         built.handle(NodeReported(NodeId(node), said), 1.0)
     for number, model in ((1, "m"), (2, "other"), (3, "other")):
         built.handle(Opened(TicketId(number), ModelName(model)), 2.0)
-    built.handle(Closed(TicketId(1), Outcome.ANSWERED), 3.0)
+    built.handle(Closed(TicketId(1), Outcome.ANSWERED, Usage(100, 80, 7)), 3.0)
     return built
 
 
@@ -81,6 +81,12 @@ def test_values_are_the_schedulers_own(house: Scheduler) -> None:
     assert value(samples, "pair_slots", id="id-3") == 1
     assert value(samples, "pair_foreign", id="id-3") == 0
     assert value(samples, "pair_failed_total", id="id-3") == 0
+    assert value(samples, "pair_prompt_tokens_total", id="id-1") == 100
+    assert value(samples, "pair_cached_tokens_total", id="id-1") == 80
+    assert value(samples, "pair_output_tokens_total", id="id-1") == 7
+    assert value(samples, "pair_prompt_tokens_total", id="id-3") == 0
+    silent = [s for s in samples if s.name == "pair_cached_tokens_total"]
+    assert len(silent) == 1, "an engine that does not say has none, which is not 0"
     phases = {phase: value(samples, "pair_node_phase", id="id-1", phase=phase) for phase in Phase}
     assert phases == {**dict.fromkeys(Phase, 0), Phase.READY: 1}
 

@@ -44,6 +44,12 @@ def replica(model: str = "tiny", **changes: Any) -> Json:
         "set_aside_s": 0,
         "unproven": False,
         "set_aside_reason": "",
+        "prefill_tokens_per_s": None,
+        "decode_tokens_per_s": None,
+        "load_s": None,
+        "prompt_tokens": 0,
+        "cached_tokens": None,
+        "output_tokens": 0,
     } | changes
 
 
@@ -59,6 +65,7 @@ def node(name: str, *replicas: Json, **changes: Any) -> Json:
         "version": "0.1.0",
         "warnings": [],
         "answered_s": 0.3,
+        "missed_probes": 0,
         "replicas": list(replicas),
     } | changes
 
@@ -71,6 +78,7 @@ def model(name: str = "tiny", **changes: Any) -> Json:
         "in_flight": 1,
         "waiting": 0,
         "oldest_wait_s": 0.0,
+        "strategy": "queue-depth",
     } | changes
 
 
@@ -81,6 +89,7 @@ def snapshot(*nodes: Json, **changes: Any) -> Json:
         "id": "proxy",
         "uptime_s": 12.0,
         "strategy": "queue-depth",
+        "strategies": {},
         "draining": False,
         "waiting": 0,
         "waiting_limit": 1000,

@@ -21,7 +21,7 @@ def test_the_headline_tells_speed_up_limit_and_the_fastest_node() -> None:
         "fastest node alone: b (7.40 s, predicted)",
     ]
     counted, waits = tokens.split(" · ", maxsplit=1)
-    assert counted == "tokens 720 in, 40 of them cached, 256 out (64.0 a second)"
+    assert counted == "tokens 720 in, 40 of them cached (6%), 256 out (64.0 a second)"
     assert waits == "TTFT p50 0.70 s, at most 2.50 s · longest wait 2.00 s"
 
 

@@ -17,6 +17,49 @@ def test_a_node_that_is_not_ready_says_why() -> None:
     text = text_of(nodes_table(snapshot(lost)))
     assert "no answer to 3 probes; old version" in text
     assert "it answered" not in text_of(nodes_table(snapshot(node("attic"))))
+    silent = node("attic", replica(), reason="works for us, missed 2 probes", missed_probes=2)
+    assert "works for us, missed 2 probes" in text_of(nodes_table(snapshot(silent)))
+
+
+def test_what_was_learned_has_columns_where_something_was() -> None:
+    fast = replica(
+        "fast",
+        prefill_tokens_per_s=1250.4,
+        decode_tokens_per_s=46.94,
+        prompt_tokens=900,
+        cached_tokens=720,
+    )
+    shown = snapshot(node("attic", fast, replica("new")))
+    header, _, first, second = words(text_of(nodes_table(shown)))
+    assert header[-4:] == ["prefill", "decode", "cached", "note"]
+    assert first[-3:] == ["1,250/s", "46.9/s", "80%"]
+    assert second[-3:] == ["–", "–", "–"]
+    assert "prefill" not in text_of(nodes_table(shown, brief=True))
+    nothing = text_of(nodes_table(snapshot(node("attic", replica("new")))))
+    assert "prefill" not in nothing
+    # An engine that does not say what it had cached has no share.
+    only_speed = replica(prefill_tokens_per_s=2.5, prompt_tokens=900)
+    header, _, row = words(text_of(nodes_table(snapshot(node("attic", only_speed)))))
+    assert (header[-2:], row[-1]) == (["prefill", "note"], "2.5/s")
+
+
+def test_a_model_that_is_not_in_memory_says_how_long_its_load_takes() -> None:
+    cold = snapshot(node("attic", replica(resident=False, load_s=4.2)))
+    assert "not in memory, loads in about 4.20 s" in text_of(nodes_table(cold))
+    unknown = snapshot(node("attic", replica(resident=False)))
+    assert "not in memory" not in text_of(nodes_table(unknown))
+
+
+def test_an_older_proxys_tables_are_shown_without_what_it_does_not_tell() -> None:
+    old, older_model = replica(), model()
+    for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "load_s", "cached_tokens"):
+        del old[key]
+    del older_model["strategy"]
+    shown = snapshot(node("attic", old), models=[older_model])
+    del shown["strategies"]
+    assert "tiny" in text_of(nodes_table(shown))
+    assert words(text_of(models_table(shown)))[-1][-1] == "–"
+    assert "strategy queue-depth" in queue_line(shown).plain
 
 
 def test_a_replica_that_takes_nothing_says_why() -> None:
@@ -52,8 +95,8 @@ def test_a_narrow_terminal_cuts_neither_names_nor_numbers() -> None:
 def test_models_say_who_waits() -> None:
     shown = snapshot(models=[model(), model("big", waiting=3, oldest_wait_s=1.5)])
     _, _, calm, busy = words(text_of(models_table(shown)))
-    assert calm == ["tiny", "2", "3", "1", "0", "–"]
-    assert busy == ["big", "2", "3", "1", "3", "1.50", "s"]
+    assert calm == ["tiny", "2", "3", "1", "0", "–", "queue-depth"]
+    assert busy == ["big", "2", "3", "1", "3", "1.50", "s", "queue-depth"]
 
 
 def test_the_line_above_tells_what_went_wrong_only_if_something_did() -> None:
@@ -65,6 +108,8 @@ def test_the_line_above_tells_what_went_wrong_only_if_something_did() -> None:
     busy = queue_line(snapshot(tickets=tickets, draining=True)).plain
     assert "2 refused · 3 left by the client · 4 failed" in busy
     assert busy.endswith("draining")
+    mixed = queue_line(snapshot(strategies={"m": "session", "n": "kv-aware"})).plain
+    assert mixed.endswith("strategy queue-depth, another for 2 models")
 
 
 def test_jobs_show_unknown_figures_as_unknown() -> None:

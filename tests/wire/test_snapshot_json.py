@@ -21,6 +21,8 @@ from pair.core.events import (
     NodeReported,
     NodeSighted,
     Opened,
+    ProbeMissed,
+    StrategyChosen,
     Usage,
 )
 from pair.core.job_reports import job_report
@@ -161,6 +163,19 @@ def test_the_snapshots_values(story: Story) -> None:
     assert (held["draining"], held["unproven"]) == (0, False)
     (model,) = shown["models"]
     assert (model["model"], model["nodes"], model["slots"]) == ("m", 1, 1)
+    assert (shown["strategy"], shown["strategies"], model["strategy"]) == (
+        "queue-depth",
+        {},
+        "queue-depth",
+    )
+    assert (held["prompt_tokens"], held["cached_tokens"], held["output_tokens"]) == (180, 20, 64)
+    # One second to the first byte of 160 tokens that were not cached, one for the other 63.
+    assert (held["prefill_tokens_per_s"], held["decode_tokens_per_s"]) == (160.0, 63.0)
+    assert (coming["prefill_tokens_per_s"], coming["cached_tokens"]) == (None, None)
+    story.tell(StrategyChosen("round-robin", ModelName("m")))
+    shown = story.snapshot()
+    assert (shown["strategy"], shown["strategies"]) == ("queue-depth", {"m": "round-robin"})
+    assert shown["models"][0]["strategy"] == "round-robin"
 
 
 def test_a_jobs_values(story: Story) -> None:
@@ -219,3 +234,13 @@ def test_durations_are_milliseconds_at_the_finest(
     walk(read(story))
     assert numbers
     assert all(round(number, 3) == number for number in numbers)
+
+
+def test_a_node_that_works_for_us_and_is_silent_is_ready_with_missed_probes() -> None:
+    told = Story()
+    bare = NodeReported(NodeId("a"), report("a", version=""))
+    told.tell(node()[0], bare, Opened(TicketId(1), ModelName("m")))
+    told.tell(ProbeMissed(NodeId("a"), True, None, "no answer"))
+    (shown,) = told.snapshot()["nodes"]
+    assert (shown["phase"], shown["missed_probes"]) == ("ready", 1)
+    assert "works for us" in shown["reason"]
