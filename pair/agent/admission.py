@@ -8,8 +8,9 @@ request whose client left takes its slot until its engine is done (`pair/core/dr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pair.core.draining import Draining
 from pair.core.names import EngineName, ModelName
@@ -23,23 +24,41 @@ never taken, and its models come and go; a peak that is dropped counts as foreig
 look."""
 
 
+Key = TypeVar("Key")
+
+
+def _nobody_listens() -> None:
+    """What a change is told to where nobody wants to know."""
+
+
 @dataclass(slots=True, eq=False)
 class Admitted:
-    """The hold of one request on one slot; give it back with `Admission.settle`."""
+    """The hold of one request on one slot; give it back with `Admission.settle`.
+
+    Attributes:
+        proxy: the mark of the proxy that it came through, None where it came through none.
+    """
 
     key: ReplicaKey
+    proxy: str | None
     settled: bool = field(default=False, init=False)
 
 
 class Admission:
-    """Counts never go below zero nor, through `admit`, above the slots."""
+    """Counts never go below zero nor, through `admit`, above the slots.
 
-    def __init__(self) -> None:
+    Args:
+        changed: called after each change of a count.
+    """
+
+    def __init__(self, changed: Callable[[], None] = _nobody_listens) -> None:
+        self._changed = changed
         self._running: Counter[ReplicaKey] = Counter()
+        self._by_proxy: Counter[tuple[ReplicaKey, str]] = Counter()
         self._peak: dict[ReplicaKey, int] = {}
         self._draining: dict[ReplicaKey, Draining] = {}
 
-    def admit(self, key: ReplicaKey, slots: int) -> Admitted | None:
+    def admit(self, key: ReplicaKey, slots: int, proxy: str | None = None) -> Admitted | None:
         """Take a slot, None if all are taken. `slots` may have shrunk since others were
         admitted.
         """
@@ -47,10 +66,13 @@ class Admission:
         if taken > slots:
             return None
         self._running[key] += 1
+        if proxy is not None:
+            self._by_proxy[key, proxy] += 1
         self._peak[key] = max(taken, self._peak.pop(key, 0))
         if len(self._peak) > PEAKS_LIMIT:
             del self._peak[next(iter(self._peak))]
-        return Admitted(key)
+        self._changed()
+        return Admitted(key, proxy)
 
     def settle(self, admitted: Admitted, *, left_at: float | None = None) -> None:
         """Give the slot back, once, however the request ended; or let it drain, where its client
@@ -59,15 +81,20 @@ class Admission:
         if admitted.settled:
             raise BookkeepingError(f"a request to {admitted.key} was settled twice")
         admitted.settled = True
-        self._running[admitted.key] -= 1
-        if not self._running[admitted.key]:
-            del self._running[admitted.key]
+        _take_one(self._running, admitted.key)
+        if admitted.proxy is not None:
+            _take_one(self._by_proxy, (admitted.key, admitted.proxy))
         if left_at is not None:
             self._draining.setdefault(admitted.key, Draining()).add(left_at)
+        self._changed()
 
     def running(self, key: ReplicaKey) -> int:
         """Requests admitted to this replica and not settled."""
         return self._running[key]
+
+    def running_of(self, key: ReplicaKey, proxy: str) -> int:
+        """Those among them that came through this proxy."""
+        return self._by_proxy[key, proxy]
 
     def taken(self, key: ReplicaKey) -> int:
         """Slots that those take, and those whose clients left."""
@@ -103,23 +130,37 @@ class Admission:
         """
         foreign = max(0, load - self.take_peak(key))
         draining = self._draining.setdefault(key, Draining())
+        drained = len(draining)
         draining.seen(load - self._running[key], asked_at)
         self._settle_peak(key)
+        if len(draining) < drained:
+            self._changed()
         return foreign
 
     def expire(self, key: ReplicaKey, now: float, grace_s: float) -> None:
         """The same for an engine that did not count this time: believe the clock."""
         draining = self._draining.get(key)
         if draining is not None:
+            drained = len(draining)
             draining.expire(now, grace_s)
             self._settle_peak(key)
+            if len(draining) < drained:
+                self._changed()
 
     def nothing_drains(self, engine: EngineName, but: Collection[ModelName] = ()) -> None:
         """The engine is gone, or holds no other models than these any more."""
         for key in [key for key in self._draining if key[0] == engine and key[1] not in but]:
-            del self._draining[key]
+            if len(self._draining.pop(key)):
+                self._changed()
 
     def _settle_peak(self, key: ReplicaKey) -> None:
         """What has drained can no longer be counted."""
         if key in self._peak:
             self._peak[key] = self.taken(key)
+
+
+def _take_one(counts: Counter[Key], key: Key) -> None:
+    """One less, and no entry for nothing."""
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

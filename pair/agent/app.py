@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pair.agent.admission import Admission
 from pair.agent.engine_book import Choice, EngineBook
+from pair.agent.report_feed import ReportFeed
 from pair.agent.visit import Visit
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport, ReplicaReport
@@ -31,8 +33,8 @@ from pair.wire.errors import (
     models_sentence,
     own_answer,
 )
-from pair.wire.headers import VIA, header_text, read_choice
-from pair.wire.node_report import REPORT_PATH, encode_report
+from pair.wire.headers import VIA, header_text, read_choice, read_from
+from pair.wire.node_report import REPORT_PATH, REPORTS_PATH, encode_report
 from pair.wire.request_peek import peek
 
 ENGINE_UNREACHABLE = "engine_unreachable"
@@ -57,12 +59,14 @@ class App:
         node: NodeId,
         book: EngineBook,
         admission: Admission,
-        report: Callable[[], NodeReport],
+        report: Callable[[str | None], NodeReport],
+        feed: ReportFeed,
         body_limit_bytes: int,
     ) -> None:
         self._book = book
         self._admission = admission
         self._report = report
+        self._feed = feed
         self._body_limit_bytes = body_limit_bytes
         self._mark: tuple[Header, ...] = ((VIA, header_text(node)),)
         self.draining = False
@@ -77,7 +81,7 @@ class App:
             _refuse_page(exchange, path)
             return
         if path == "/pair" or path.startswith("/pair/"):
-            self._answer_own_page(exchange, path)
+            await self._answer_own_page(exchange, path)
             return
         visit = Visit(exchange, path)
         self._under_way += 1
@@ -92,11 +96,18 @@ class App:
                 self.idle.set()
             visit.log()
 
-    def _answer_own_page(self, exchange: Exchange, path: str) -> None:
-        if path == REPORT_PATH and exchange.head.method in (b"GET", b"HEAD"):
-            exchange.answer(200, _JSON, encode_report(self._report()))
+    async def _answer_own_page(self, exchange: Exchange, path: str) -> None:
+        method, proxy = exchange.head.method, read_from(exchange.head.first)
+        if path == REPORT_PATH and method in (b"GET", b"HEAD"):
+            exchange.answer(200, _JSON, encode_report(self._report(proxy)))
             return
-        words = f"A node has only GET {REPORT_PATH} under /pair/; the rest is the proxy's."
+        if path == REPORTS_PATH and method == b"GET":
+            await self._feed.serve(exchange, partial(self._report, proxy))
+            return
+        words = (
+            f"A node has only GET {REPORT_PATH} and {REPORTS_PATH} under /pair/;"
+            " the rest is the proxy's."
+        )
         answer = own_answer(dialect_of(path), 404, "not_found", words)
         exchange.answer(answer.status, answer.headers, answer.body)
 
@@ -180,7 +191,8 @@ class App:
         if visit.light or replica is None:
             await self._relay(visit, choice, pieces)
             return
-        admitted = self._admission.admit((replica.engine, replica.model), replica.slots)
+        key, proxy = (replica.engine, replica.model), read_from(visit.exchange.head.first)
+        admitted = self._admission.admit(key, replica.slots, proxy)
         if admitted is None:
             visit.answer(self._busy(visit, replica))
             return

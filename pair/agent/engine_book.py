@@ -137,10 +137,14 @@ class EngineBook:
         }
         return sorted(names)
 
-    def replicas(self) -> tuple[ReplicaReport, ...]:
-        """For the report: what the engines said, with what runs there by our own count."""
+    def replicas(self, proxy: str | None = None) -> tuple[ReplicaReport, ...]:
+        """For the report: what the engines said, with what runs there by our own count; for a proxy
+        also how much of it came through this proxy.
+        """
         return tuple(
-            self._counted(engine, replica) for engine in self.engines for replica in engine.replicas
+            self._counted(engine, replica, proxy)
+            for engine in self.engines
+            for replica in engine.replicas
         )
 
     def warnings(self) -> tuple[str, ...]:
@@ -152,18 +156,21 @@ class EngineBook:
             if warning
         )
 
-    def _counted(self, engine: LocalEngine, replica: ReplicaReport) -> ReplicaReport:
+    def _counted(
+        self, engine: LocalEngine, replica: ReplicaReport, proxy: str | None = None
+    ) -> ReplicaReport:
         """Ours as of now and foreign work as of the last look.
 
         An engine's own number is up to a look old: a request of ours that has ended since would
         still be in it, and a proxy would leave the free slot unused.
         """
-        ours = self._admission.taken((replica.engine, replica.model))
-        load = ours + engine.foreign.get(replica.model, 0)
+        key = (replica.engine, replica.model)
+        load = self._admission.taken(key) + engine.foreign.get(replica.model, 0)
+        yours = None if proxy is None else self._admission.running_of(key, proxy)
         if replica.waiting is None:
-            return replace(replica, running=load)
+            return replace(replica, running=load, yours=yours)
         running = min(load, replica.slots)
-        return replace(replica, running=running, waiting=load - running)
+        return replace(replica, running=running, waiting=load - running, yours=yours)
 
     def _rank(self, engine: LocalEngine, replica: ReplicaReport) -> tuple[bool, float]:
         counted = self._counted(engine, replica)

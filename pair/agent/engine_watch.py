@@ -48,6 +48,7 @@ class EngineWatch:
         left_grace_s: how long the slot of a request whose client left drains where the engine
             cannot count.
         finder: looks on the usual ports as well, None if nobody wants that.
+        changed: called when a look has shown something new.
 
     Raises:
         SettingsError: the key of an engine is not where the user says.
@@ -66,6 +67,7 @@ class EngineWatch:
         left_grace_s: float,
         engines: Sequence[Engine],
         finder: EngineFinder | None,
+        changed: Callable[[], None],
     ) -> None:
         self._book = book
         self._admission = admission
@@ -77,6 +79,8 @@ class EngineWatch:
         self._settings = settings
         self._left_grace_s = left_grace_s
         self._missing: dict[str, str] = {}
+        self._changed = changed
+        self._told: object = None
         self.found = asyncio.Event()
 
     def warnings(self) -> tuple[str, ...]:
@@ -114,6 +118,7 @@ class EngineWatch:
             engine = await recognise(session, url, headers=credential or NO_HEADERS)
         except NodeFault as fault:
             self._missing[url] = f"No engine at {url}: {fault}"
+            self._tell()
         else:
             self._missing.pop(url, None)
             await self._follow(session, engine, credential)
@@ -156,12 +161,23 @@ class EngineWatch:
                     self._admission.nothing_drains(local.name)
                 else:
                     good_at = loop.time()
+                self._tell()
                 await self._pause(engine, local)
         finally:
             self._book.remove(local)
             self._admission.nothing_drains(local.name)
             local.pool.close()
+            self._tell()
             logger.info("engine %s is gone", local.name)
+
+    def _tell(self) -> None:
+        """Say so if the report is no longer what it was after the look before. What is counted here
+        between two looks, `Admission` tells.
+        """
+        says = (self._book.replicas(), self._book.warnings(), self.warnings())
+        if says != self._told:
+            self._told = says
+            self._changed()
 
     async def _look(
         self, session: aiohttp.ClientSession, known: KnownEngine, local: LocalEngine

@@ -13,6 +13,7 @@ from pair.agent.admission import Admission
 from pair.agent.app import App
 from pair.agent.engine_book import EngineBook
 from pair.agent.engine_watch import EngineWatch
+from pair.agent.report_feed import ReportFeed
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport
 from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
@@ -59,7 +60,8 @@ class Node:
         self._name = name
         self._version = version
         self._process = secrets.token_hex(8)
-        self.admission = Admission()
+        self._feed = ReportFeed()
+        self.admission = Admission(self._feed.changed)
         self._book = EngineBook(self.admission)
         self._embedded = _embedded(settings.node)
         self._watch = EngineWatch(
@@ -70,12 +72,14 @@ class Node:
             left_grace_s=settings.retry.left_grace_s,
             engines=() if self._embedded is None else (self._embedded,),
             finder=EngineFinder() if settings.node.find_engines else None,
+            changed=self._feed.changed,
         )
         self._app = App(
             node=node_id,
             book=self._book,
             admission=self.admission,
             report=self.report,
+            feed=self._feed,
             body_limit_bytes=settings.proxy.body_limit_bytes,
         )
         self._front = Front(self._app.serve, settings.front_limits())
@@ -127,16 +131,17 @@ class Node:
         if self._embedded is not None:
             await self._embedded.ready()
 
-    def report(self) -> NodeReport:
-        """What this node says of itself now, from memory."""
+    def report(self, proxy: str | None = None) -> NodeReport:
+        """What this node says of itself now, from memory; to the proxy of this mark."""
         return NodeReport(
             node=self._node_id,
             name=self._name,
             version=self._version,
             draining=self._app.draining,
-            replicas=self._book.replicas(),
+            replicas=self._book.replicas(proxy),
             warnings=(*self._watch.warnings(), *self._book.warnings()),
             process=self._process,
+            number=self._feed.number,
         )
 
     async def drain(self, limit_s: float) -> None:
@@ -146,11 +151,13 @@ class Node:
         lost with their work.
         """
         self._app.draining = True
+        self._feed.changed()
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + limit_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(ends_at):
                 await self._app.idle.wait()
+        self._feed.close()
         await self._front.drain(max(0.0, ends_at - loop.time()))
 
 

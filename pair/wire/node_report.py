@@ -18,6 +18,8 @@ from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.errors import GarbledAnswer
 
 REPORT_PATH = "/pair/v1/report"
+REPORTS_PATH = "/pair/v1/reports"
+"""The same as a stream of lines, one after each change."""
 VERSION = 1
 
 TEXT_LIMIT_CHARS = 512

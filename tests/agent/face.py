@@ -14,6 +14,7 @@ import aiohttp
 from pair.agent.admission import Admission
 from pair.agent.app import App
 from pair.agent.engine_book import EngineBook, LocalEngine
+from pair.agent.report_feed import ReportFeed
 from pair.bench.echo_engine import EchoEngine
 from pair.core.names import EngineName, ModelName, NodeId
 from pair.core.reports import NodeReport, ReplicaReport
@@ -53,6 +54,7 @@ class Face:
     app: App
     book: EngineBook
     admission: Admission
+    feed: ReportFeed
     client: aiohttp.ClientSession
 
     @property
@@ -71,7 +73,8 @@ class Face:
 @asynccontextmanager
 async def face(*engines: LocalEngine) -> AsyncIterator[Face]:
     """A node that holds these engines."""
-    admission = Admission()
+    feed = ReportFeed()
+    admission = Admission(feed.changed)
     book = EngineBook(admission)
     for engine in engines:
         assert book.add(engine)
@@ -80,15 +83,21 @@ async def face(*engines: LocalEngine) -> AsyncIterator[Face]:
         node=node,
         book=book,
         admission=admission,
-        report=lambda: NodeReport(
-            node, "pc", draining=app.draining, replicas=book.replicas(), warnings=book.warnings()
+        report=lambda proxy: NodeReport(
+            node,
+            "pc",
+            draining=app.draining,
+            replicas=book.replicas(proxy),
+            warnings=book.warnings(),
+            number=feed.number,
         ),
+        feed=feed,
         body_limit_bytes=BODY_LIMIT_BYTES,
     )
     async with Front(app.serve, FRONT) as front:
         address = await front.open("127.0.0.1:0")
         async with aiohttp.ClientSession(auto_decompress=False) as client:
-            yield Face(address, app, book, admission, client)
+            yield Face(address, app, book, admission, feed, client)
         for engine in engines:
             engine.pool.close()
 

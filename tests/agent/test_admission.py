@@ -142,3 +142,29 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
+
+
+def test_what_a_proxy_has_there_is_counted_for_it() -> None:
+    admission = Admission()
+    mine, theirs = admission.admit(A, 3, "mine"), admission.admit(A, 3, "theirs")
+    assert admission.admit(A, 3) is not None, "by none"
+    assert mine is not None
+    assert theirs is not None
+    assert [admission.running_of(A, proxy) for proxy in ("mine", "theirs", "x")] == [1, 1, 0]
+    admission.settle(mine, left_at=1.0)
+    assert admission.running_of(A, "mine") == 0, "its client has left"
+    assert admission.taken(A) == 3
+
+
+def test_each_change_of_a_count_is_told() -> None:
+    told: list[int] = []
+    admission = Admission(lambda: told.append(admission.taken(A)))
+    first, second = admission.admit(A, 2), admission.admit(A, 2)
+    assert admission.admit(A, 2) is None
+    assert first is not None
+    assert second is not None
+    admission.settle(first)
+    admission.settle(second, left_at=1.0)
+    admission.take_count(A, 1, 2.0)
+    admission.take_count(A, 0, 3.0)
+    assert told == [1, 2, 1, 1, 0]

@@ -39,6 +39,7 @@ class Watched:
         pace: NodeSettings = QUICK,
         finder: EngineFinder | None = None,
     ) -> None:
+        self.changes = 0
         self.admission = Admission()
         self.book = EngineBook(self.admission)
         self.watch = EngineWatch(
@@ -49,7 +50,11 @@ class Watched:
             left_grace_s=GRACE_S,
             engines=(),
             finder=finder,
+            changed=self._change,
         )
+
+    def _change(self) -> None:
+        self.changes += 1
 
     @property
     def engines(self) -> list[LocalEngine]:
@@ -347,3 +352,14 @@ async def test_a_node_is_no_engine() -> None:
         await until(lambda: watched.watch.warnings() != ())
         assert "is a pair node" in watched.watch.warnings()[0]
         assert watched.engines == []
+
+
+async def test_a_look_that_shows_something_new_is_told_and_one_that_does_not_is_not() -> None:
+    async with raw_engine(pages=LLAMACPP) as engine, watching(engine.url) as watched:
+        await watched.ready()
+        told, asked = watched.changes, engine.accepted
+        await until(lambda: engine.accepted > asked + 6)
+        assert watched.changes == told
+        engine.pages["/props"] = page(b'{"total_slots": 5}')
+        await until(lambda: watched.replicas[0].slots == 5)
+        assert watched.changes == told + 1
