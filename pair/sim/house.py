@@ -7,7 +7,7 @@ does, since two proxies that know everything at once would never collide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from pair.core.decisions import Probe
@@ -143,8 +143,7 @@ class House:
                 for attempt in place.attempts:
                     attempt.hangs = True
             case Mishap.RETURNS:
-                place.up = True
-                self._break_all(place, "the machine restarted")
+                self._break_all(place, place.start_anew, "the machine restarted")
                 for listener in self._listeners:
                     listener.feed(_sighted(place))
             case Mishap.SLOWS:
@@ -153,16 +152,16 @@ class House:
                 place.slow = False
             case Mishap.RESETS:
                 if place.up:
-                    self._break_all(place, "the engine crashed")
+                    self._break_all(place, place.lose_memory, "the engine crashed")
             case _:
                 assert_never(incident.mishap)
 
-    def _break_all(self, place: Place, detail: str) -> None:
+    def _break_all(self, place: Place, renew: Callable[[], None], detail: str) -> None:
         broken = list(place.attempts)
-        # The engine is new before anybody hears of it and sends the next call.
         for attempt in broken:
             place.end(attempt)
-        place.lose_memory()
+        # The engine is new before anybody hears of it and sends the next call.
+        renew()
         for attempt in broken:
             attempt.asker.failed(attempt, FailureKind.RESET, detail)
         self._count_changed(place)

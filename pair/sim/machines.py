@@ -75,8 +75,10 @@ class Machine:
         limit = self.context_tokens
         return limit is None or call.prompt_tokens + call.output_tokens <= limit
 
-    def report(self, running: int, *, resident: bool = True) -> NodeReport:
-        """What it says when asked."""
+    def report(
+        self, running: int, *, resident: bool = True, start: int = 1, number: int = 0
+    ) -> NodeReport:
+        """What it says when asked; `start` and `number` are the report's process and number."""
         replica = ReplicaReport(
             ENGINE,
             ENGINE_KINDS[self.cache_kind],
@@ -88,7 +90,16 @@ class Machine:
             context_tokens=self.context_tokens,
             cache_tokens=self.cache_tokens,
         )
-        return NodeReport(self.id, self.id, self.version, replicas=(replica,))
+        if not self.version:
+            return NodeReport(self.id, self.id, replicas=(replica,))
+        return NodeReport(
+            self.id,
+            self.id,
+            self.version,
+            replicas=(replica,),
+            process=f"{self.id}, start {start}",
+            number=number,
+        )
 
 
 ENGINE_KINDS = {CacheKind.SLOTS: "sim", CacheKind.PAGED: "vllm"}

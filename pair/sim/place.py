@@ -109,6 +109,8 @@ class Place:
         self._pace = Pace(agenda, machine.slowdown)
         self._loaded_at: float | None = 0.0 if machine.resident else None
         self._idle_since = 0.0
+        self._starts = 1
+        self._changes = 1
 
     @property
     def full(self) -> bool:
@@ -118,11 +120,14 @@ class Place:
     def report(self) -> NodeReport:
         """What it says when asked now."""
         resident = self._in_memory() and (self._loaded_at or 0.0) <= self._agenda.now
-        return self.machine.report(len(self.attempts), resident=resident)
+        return self.machine.report(
+            len(self.attempts), resident=resident, start=self._starts, number=self._changes
+        )
 
     def begin(self, attempt: Attempt) -> None:
         """Take a call in; the machine is up and has a free slot."""
         now = self._agenda.now
+        self._changes += 1
         if not self._in_memory():
             self._cache.clear()
             self._loaded_at = now + self.machine.load_s
@@ -130,7 +135,7 @@ class Place:
         wait_s = max(0.0, (self._loaded_at or 0.0) - now)
         attempt.record.load_s = wait_s
         if wait_s:
-            self._agenda.at(now + wait_s, self._read, attempt)
+            self._agenda.at(now + wait_s, self._loaded, attempt)
         else:
             self._read(attempt)
 
@@ -140,10 +145,17 @@ class Place:
         if attempt not in self.attempts:
             return
         del self.attempts[attempt]
+        self._changes += 1
         self._pace.drop(attempt)
         if attempt.seat is not None:
             self._cache.leave(attempt.seat, self._left_in_cache(attempt, attempt.seat))
         self._idle_since = self._agenda.now
+
+    def start_anew(self) -> None:
+        """The machine was off and is up; nobody is there."""
+        self.up = True
+        self._starts, self._changes = self._starts + 1, 1
+        self.lose_memory()
 
     def lose_memory(self) -> None:
         """Its engine starts anew; nobody is there."""
@@ -157,6 +169,10 @@ class Place:
         if limit_s is None or self.attempts:
             return True
         return self._agenda.now - self._idle_since < limit_s
+
+    def _loaded(self, attempt: Attempt) -> None:
+        self._changes += 1
+        self._read(attempt)
 
     def _read(self, attempt: Attempt) -> None:
         if attempt.over or attempt.hangs:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from pair.core.names import NodeId
+from pair.core.prefix_index import PAGED_KINDS
 from pair.core.reports import ReplicaState
-from pair.sim.machines import MODEL, Machine, Mishap, fleet, random_incidents
+from pair.sim.machines import MODEL, CacheKind, Machine, Mishap, fleet, random_incidents
 from pair.sim.workload import PlannedCall
 
 CALL = PlannedCall(0.0, prompt_tokens=200, output_tokens=90)
@@ -17,6 +19,18 @@ def test_times_follow_from_rates() -> None:
     assert machine.prefill_s(CALL) == pytest.approx(0.2)
     assert machine.decode_s(CALL) == pytest.approx(1.8)
     assert machine.service_s(CALL) == pytest.approx(2.0)
+
+
+def test_what_is_cached_need_not_be_read() -> None:
+    machine = Machine(NodeId("a"), 2, 1000.0, 50.0)
+    assert machine.prefill_s(CALL, 150) == pytest.approx(0.05)
+    assert machine.service_s(CALL, 150) == pytest.approx(1.85)
+
+
+def test_a_call_fits_with_its_answer_or_not_at_all() -> None:
+    assert Machine(NodeId("a"), 1, 1000.0, 50.0).fits(CALL)
+    assert Machine(NodeId("a"), 1, 1000.0, 50.0, context_tokens=290).fits(CALL)
+    assert not Machine(NodeId("a"), 1, 1000.0, 50.0, context_tokens=289).fits(CALL)
 
 
 def test_speeds_multiply_both_rates() -> None:
@@ -33,6 +47,21 @@ def test_a_machine_reports_as_a_node_with_pair_does() -> None:
     assert (report.node, replica.model, replica.slots, replica.running) == ("a", MODEL, 2, 1)
     assert replica.state is ReplicaState.READY
     assert report.version, "a node without a version would be taken for a bare engine"
+    assert report.process
+
+
+def test_a_machine_says_what_it_keeps() -> None:
+    slots = Machine(NodeId("a"), 2, 1.0, 1.0, cache_tokens=5000, context_tokens=4096)
+    (replica,) = slots.report(0, resident=False).replicas
+    assert (replica.cache_tokens, replica.context_tokens, replica.resident) == (5000, 4096, False)
+    (paged,) = replace(slots, cache_kind=CacheKind.PAGED).report(0).replicas
+    assert replica.engine_kind not in PAGED_KINDS
+    assert paged.engine_kind in PAGED_KINDS
+
+
+def test_a_bare_engine_counts_no_reports() -> None:
+    report = Machine(NodeId("a"), 2, 1000.0, 50.0, version="").report(running=1, number=7)
+    assert (report.version, report.process, report.number) == ("", "", 0)
 
 
 def test_mishaps_are_in_order_and_end() -> None:

@@ -6,6 +6,8 @@ from statistics import mean
 
 import pytest
 
+from pair.errors import BookkeepingError
+from pair.sim.text import Run
 from pair.sim.workload import FAN_OUT_SPREAD_S, Lengths, PlannedCall, burst, fan_outs, poisson
 
 EQUAL = Lengths(200, 90)
@@ -65,3 +67,9 @@ def test_the_same_seed_gives_the_same_calls_in_order_of_time(
     assert calls != draw(Random(8))
     assert len(calls) == 50
     assert [call.at_s for call in calls] == sorted(call.at_s for call in calls)
+
+
+def test_a_text_is_as_long_as_its_prompt() -> None:
+    assert PlannedCall(0.0, 30, 5, text=(Run(1, 10), Run(2, 20))).prompt_tokens == 30
+    with pytest.raises(BookkeepingError, match="a text of 30 tokens in a prompt of 31"):
+        PlannedCall(0.0, 31, 5, text=(Run(1, 10), Run(2, 20)))
