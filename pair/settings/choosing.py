@@ -41,7 +41,7 @@ class PrefixSettings:
         200_000,
         "blocks",
         "Most blocks of prompts whose fingerprints are remembered, over all replicas; the least "
-        "recently used go.",
+        "recently used go. 40 MB: 1,300 conversations of 100,000 characters.",
         least=1000,
     )
 

@@ -2,6 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from pair.cli.running_proxy import RunningProxy
+from pair.cli.wiring import make_proxy
+from pair.core.names import ModelName, NodeId
+from pair.core.strategies import STRATEGIES
+from pair.errors import RequestFault
+from pair.settings import ModelStrategy, ProxySettings, Settings
 from tests.cli.conftest import Pages, Pair
 from tests.terminal.samples import node, replica, snapshot
 
@@ -79,3 +85,25 @@ def test_a_model_without_a_name_is_wrong_usage(pair: Pair) -> None:
     run = pair("strategy", "--model", "m")
     assert (run.code, run.out) == (2, "")
     assert "--model goes with the NAME of a strategy" in run.err
+
+
+async def test_a_running_proxy_is_switched_and_begins_with_its_settings() -> None:
+    settings = Settings(
+        proxy=ProxySettings(listen=("127.0.0.1:0",), discovery=False, strategy="queue-depth"),
+        strategies=(ModelStrategy("m", "round-robin"),),
+    )
+    async with make_proxy(settings, NodeId("p" * 32)) as proxy:
+        async with RunningProxy(f"http://{proxy.addresses[0]}") as running:
+            shown = await running.strategy()
+            assert (shown["strategy"], shown["models"]) == ("queue-depth", {"m": "round-robin"})
+            assert shown["known"] == list(STRATEGIES)
+            await running.switch("round-robin", None)
+            shown = await running.switch("queue-depth", "qwen3:30b")
+            assert (shown["strategy"], shown["models"]) == (
+                "round-robin",
+                {"m": "round-robin", "qwen3:30b": "queue-depth"},
+            )
+            with pytest.raises(RequestFault, match="choose one of"):
+                await running.switch("fastest", None)
+            assert (await running.snapshot())["strategy"] == "round-robin"
+        assert proxy.scheduler.matching.strategy_of(ModelName("qwen3:30b")).name == "queue-depth"

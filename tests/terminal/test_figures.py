@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pair.terminal.figures import count, percent, plain, ratio, seconds, several
+from pair.terminal.figures import count, percent, plain, rate, ratio, seconds, several
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,14 @@ def test_ratios_shares_and_counts() -> None:
         "2 nodes",
         "0 replies",
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (1250.4, "1,250/s"), (99.96, "100/s"), (46.94, "46.9/s"), (0.0512, "0.0512/s")],
+)
+def test_a_rate_keeps_three_digits(value: float | None, text: str) -> None:
+    assert rate(value) == text
 
 
 def test_a_strangers_name_cannot_command_the_terminal() -> None:
