@@ -14,9 +14,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from pair.core.limits import Limits
-from pair.core.scheduler import Scheduler
-from pair.core.strategies import STRATEGIES, strategy_named
+from pair.core.strategies import STRATEGIES
 from pair.settings import ProxySettings, Settings
 from tests.support.house import House, Reply
 
@@ -35,11 +33,6 @@ def existing(strategies: Iterable[str]) -> list[str]:
 def under(strategy: str) -> Settings:
     """The default settings, under this strategy."""
     return replace(Settings(), proxy=ProxySettings(strategy=strategy))
-
-
-def scheduler(strategy: str, limits: Limits) -> Scheduler:
-    """The shipped scheduler, without a shell."""
-    return Scheduler(limits, strategy_named(strategy), 0.0)
 
 
 def text(mark: str, characters: int) -> str:

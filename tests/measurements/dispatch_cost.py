@@ -1,10 +1,10 @@
 """What a decision of the scheduler costs: the pure core under the simulator, with every node busy
 and a long line waiting.
 
-Calls come as fast as unequal nodes answer, so that the line keeps its length: 20 teams whose system
-prompts are in caches, 100 flows, every third call of a conversation. Each call of `handle` is timed
-once every node has answered twice; those that gave a lease are the decisions. Then the memory of a
-full prefix index and what a question to it costs.
+Whenever a call ends the next one comes, so that the line keeps its length: 20 teams whose system
+prompts are in caches, 100 flows, every third call of a conversation, nodes of three speeds that
+have been learned. Each call of `handle` is timed; those that gave a lease are the decisions. Then
+the memory of a full prefix index and what a question to it costs.
 
 Run: `make measure-dispatch-cost`, or `python -m tests.measurements.dispatch_cost`.
 """
@@ -43,13 +43,15 @@ from tests.measurements.arms import existing, print_head, print_row
 STRATEGIES = ("finish-time", "prefix-aware", "kv-aware", "session", "queue-depth", "round-robin")
 SIZES = ((10, 100), (100, 1000), (1000, 10_000))
 """Nodes, waiting tickets."""
+SHORT_LINES = ((10, 20), (1000, 100))
+"""The same, where a strategy that lets tickets wait may look at each of them."""
 
 DECISIONS = 3000
 """Timed in each run."""
 TOLERANCE = 0.1
 """The line is as long as it should be within this share of its length."""
-SETTLED_ROUNDS = 2
-"""Answers a node before anything is timed: by then its speed is known."""
+REHEARSAL_WAVES = 2
+"""Calls for each node before anything is timed, so that its speed is known."""
 
 SPEEDS = (1.0, 2.0, 5.6)
 LENGTHS = Lengths(2000, 200, 0.5)
@@ -75,7 +77,8 @@ class Timed(Scheduler):
     def __init__(self, limits: Limits, strategy: str, nodes: int, waiting: int) -> None:
         super().__init__(limits, strategy_named(strategy), 0.0)
         self.samples: dict[str, list[float]] = defaultdict(list)
-        self._untimed = (SETTLED_ROUNDS + 1) * nodes
+        # The rehearsal's, and those of a burst on free nodes.
+        self._untimed = (REHEARSAL_WAVES + 1) * nodes
         self._waiting = waiting
 
     def handle(self, event: Event, now: float) -> list[Decision]:
@@ -97,35 +100,33 @@ def machines(nodes: int, random: Random) -> list[Machine]:
     return [replace(machine, cache_tokens=20_000) for machine in plain]
 
 
-def calls(fleet_: list[Machine], waiting: int, random: Random) -> Iterator[PlannedCall]:
-    """Enough to fill every slot and the line, at once; then as many as the machines answer."""
-    mean = PlannedCall(0.0, LENGTHS.prompt_tokens, LENGTHS.output_tokens)
-    # The machines are a little faster than this, because system prompts are in caches.
-    rate_per_s = sum(1 / machine.service_s(mean, SYSTEM_TOKENS) for machine in fleet_)
-    first = len(fleet_) + waiting
-    for number in range(first + 2 * (SETTLED_ROUNDS + 1) * len(fleet_) + 2 * DECISIONS):
+def calls(standing: int, more: int, random: Random) -> Iterator[PlannedCall]:
+    """So many at once, then more of them, each when one has ended."""
+    for number in range(standing + more):
         prompt_tokens, output_tokens = LENGTHS.draw(random)
         own = max(1, prompt_tokens - SYSTEM_TOKENS)
         text: Text = (Run(random.randrange(TEAMS), SYSTEM_TOKENS), Run(TEAMS + number, own))
         talks = number % 3 == 0
         yield PlannedCall(
-            max(0, number - first) / rate_per_s,
+            0.0,
             SYSTEM_TOKENS + own,
             output_tokens,
             text=text,
             session=SessionId(str(random.randrange(SESSIONS))) if talks else None,
             flow=FlowId(str(random.randrange(FLOWS))),
+            follows=number - standing if number >= standing else None,
         )
 
 
 def costs(strategy: str, nodes: int, waiting: int) -> dict[str, list[float]]:
     """Microseconds of the events of one run, by kind."""
     random = Random(nodes)
-    standing = machines(nodes, random)
+    house = machines(nodes, random)
     limits = replace(Settings().limits(), waiting_limit=4 * (nodes + waiting))
     timed = Timed(limits, strategy, nodes, waiting)
-    planned = list(calls(standing, waiting, random))
-    for _ in World(timed, standing, planned).run():
+    planned = list(calls(nodes + waiting, nodes + 2 * DECISIONS, random))
+    rehearsal = list(calls(REHEARSAL_WAVES * nodes, 0, random))
+    for _ in World(timed, house, planned, rehearsal=rehearsal).run():
         if len(timed.samples["a lease given"]) >= DECISIONS:
             break
     return timed.samples
@@ -144,16 +145,14 @@ def print_costs(strategies: list[str]) -> None:
         "p99",
     )
     for strategy in strategies:
-        before = None
-        for nodes, waiting in SIZES:
+        medians: dict[tuple[int, int], float] = {}
+        for nodes, waiting in (*SIZES, *SHORT_LINES):
             samples = costs(strategy, nodes, waiting)
             leased = sorted(samples["a lease given"])
-            if not leased:
-                print_row(strategy, nodes, waiting, "the line was never so long", *[""] * 4)
-                continue
             every = sorted(took for kind in samples.values() for took in kind)
+            before = medians.get((nodes // 10, waiting // 10))
             growth = "" if before is None else f"{median(leased) / before:.1f}"
-            before = median(leased)
+            medians[nodes, waiting] = median(leased)
             figures = [f"{median(leased):.0f}", f"{_p99(leased):.0f}", growth]
             figures += [f"{median(every):.0f}", f"{_p99(every):.0f}"]
             print_row(strategy, nodes, waiting, *figures)

@@ -16,7 +16,7 @@ import argparse
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,11 +26,12 @@ from statistics import median
 from pair.core.limits import Limits
 from pair.core.names import Outcome
 from pair.settings import Settings
+from pair.sim.experiment import scheduler_for
 from pair.sim.machines import Machine, fleet
 from pair.sim.report import fastest, lower_bound_s
 from pair.sim.workload import Lengths, PlannedCall, burst
-from pair.sim.world import CallRecord, World
-from tests.measurements.arms import existing, print_head, print_row, scheduler
+from pair.sim.world import World
+from tests.measurements.arms import existing, print_head, print_row
 
 STRATEGIES = ("finish-time", "queue-depth")
 STARTS = ("cold", "warm")
@@ -49,8 +50,8 @@ DECODE_TOKENS_PER_S = 1000.0
 """Of the fastest that can be drawn; ten times a real one's, so that few probes are simulated beside
 each call. Only ratios are reported."""
 
-WARMING_WAVES = 2
-"""Warming calls for each slot."""
+REHEARSAL_WAVES = 2
+"""Calls for each slot, of the same kind, before a warm run."""
 
 BATCH_CASES = 50
 """Given to one process at a time."""
@@ -64,7 +65,7 @@ class Case:
     kind: str
     machines: tuple[Machine, ...]
     calls: tuple[PlannedCall, ...]
-    warming: tuple[PlannedCall, ...]
+    rehearsal: tuple[PlannedCall, ...]
 
     def __str__(self) -> str:
         speeds = [
@@ -131,8 +132,8 @@ def drawn(number: int) -> Case:
     lengths = Lengths(prompt, output, spread)
     slots = sum(machine.slots for machine in machines)
     calls = burst(count, lengths, random)
-    warming = burst(WARMING_WAVES * slots, lengths, random)
-    return Case(number, kind, tuple(machines), tuple(calls), tuple(warming))
+    rehearsal = burst(REHEARSAL_WAVES * slots, lengths, random)
+    return Case(number, kind, tuple(machines), tuple(calls), tuple(rehearsal))
 
 
 def played(case: Case, strategies: Sequence[str], limits: Limits) -> list[Figures]:
@@ -140,19 +141,19 @@ def played(case: Case, strategies: Sequence[str], limits: Limits) -> list[Figure
     fast = fastest(case.machines, case.calls)
     alone_s = lower_bound_s(case.calls, [fast])
     if case.kind == KINDS[1]:
-        alone_s = _makespan_s(_run(STRATEGIES[1], [fast], case.calls, limits), 0.0)
+        alone_s = _makespan_s(STRATEGIES[1], [fast], case.calls, (), limits)
     longest = max(case.calls, key=fast.service_s)
     found = []
     for strategy in strategies:
         for start in STARTS:
-            warming = case.warming if start == STARTS[1] else ()
+            rehearsal = case.rehearsal if start == STARTS[1] else ()
             found.append(
                 Figures(
                     number=case.number,
                     kind=case.kind,
                     strategy=strategy,
                     start=start,
-                    makespan_s=_measured_s(case, strategy, warming, limits),
+                    makespan_s=_makespan_s(strategy, case.machines, case.calls, rehearsal, limits),
                     bound_s=lower_bound_s(case.calls, case.machines),
                     alone_s=alone_s,
                     fast_call_s=fast.service_s(longest),
@@ -162,30 +163,20 @@ def played(case: Case, strategies: Sequence[str], limits: Limits) -> list[Figure
     return found
 
 
-def _measured_s(case: Case, strategy: str, warming: Sequence[PlannedCall], limits: Limits) -> float:
-    """Makespan (s) of the case's calls, which come when the warming ones are long over."""
-    slowest_s = [max(m.service_s(call) for m in case.machines) for call in warming]
-    begins_s = 2 * WARMING_WAVES * max(slowest_s, default=0.0)
-    calls = [*warming, *(replace(call, at_s=begins_s) for call in case.calls)]
-    records = _run(strategy, case.machines, calls, limits)
-    if warming and _makespan_s(records[: len(warming)], 0.0) > begins_s:
-        raise SystemExit(f"case {case.number}: the warming calls were not over in time")
-    return _makespan_s(records[len(warming) :], begins_s)
-
-
-def _run(
-    strategy: str, machines: Sequence[Machine], calls: Sequence[PlannedCall], limits: Limits
-) -> list[CallRecord]:
-    world = World(scheduler(strategy, limits), machines, calls)
+def _makespan_s(
+    strategy: str,
+    machines: Sequence[Machine],
+    calls: Sequence[PlannedCall],
+    rehearsal: Sequence[PlannedCall],
+    limits: Limits,
+) -> float:
+    """Makespan (s) of the calls; those of the rehearsal are over long before."""
+    world = World(scheduler_for(limits, strategy), machines, calls, rehearsal=rehearsal)
     for _ in world.run():
         pass
     if any(record.outcome is not Outcome.ANSWERED for record in world.records):
         raise SystemExit("a call without an answer: these figures are of no use")
-    return world.records
-
-
-def _makespan_s(records: Iterable[CallRecord], begins_s: float) -> float:
-    return max(each.closed_s for each in records if each.closed_s is not None) - begins_s
+    return max(each.closed_s for each in world.records if each.closed_s is not None)
 
 
 def batch(strategies: Sequence[str], numbers: Sequence[int]) -> list[Figures]:
