@@ -19,7 +19,7 @@ from pair.core.events import (
     NodeWithdrawn,
     Opened,
 )
-from pair.core.names import JobId, ModelName, NodeId, Outcome, Phase, TicketId
+from pair.core.names import FlowId, JobId, ModelName, NodeId, Outcome, Phase, Priority, TicketId
 from pair.core.reports import NodeReport
 from pair.core.strategies import strategy_named
 from tests.core.house import House, report
@@ -136,6 +136,8 @@ def call(
     light: bool = False,
     job: str | None = None,
     key: bool = False,
+    flow: str = "",
+    priority: Priority = Priority.DEFAULT,
 ) -> Happening:
     """A client's request comes."""
     return Opened(
@@ -145,6 +147,8 @@ def call(
         job=None if job is None else JobId(job),
         pin=pin,
         brings_key=key,
+        priority=priority,
+        flow=FlowId(flow),
     )
 
 

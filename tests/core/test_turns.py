@@ -1,0 +1,255 @@
+"""Whose turn it is: one lane without a house around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pair.core.events import Opened
+from pair.core.fairness import Account, Attained
+from pair.core.names import FlowId, ModelName, Priority, TicketId
+from pair.core.ticket import Ticket
+from pair.core.turns import Lane
+
+M = ModelName("m")
+COST = 100.0
+BOUND_S = 60.0
+INTERACTIVE, DEFAULT, BULK = Priority
+
+
+class Booth:
+    """A lane and what the waiting room does with it; one turn after the other, at `now`."""
+
+    def __init__(self) -> None:
+        self.attained = Attained(60.0, 1000)
+        self.lane = Lane(self.attained, BOUND_S)
+        self.now = 1000.0
+        self.arrivals = 0
+        self.waiting: Counter[Account] = Counter()
+
+    def comes(self, flow: str, priority: Priority = DEFAULT) -> Ticket:
+        self.arrivals += 1
+        opened = Opened(TicketId(self.arrivals), M, flow=FlowId(flow), priority=priority)
+        ticket = Ticket(opened, self.arrivals, self.now, waiting_since=self.now)
+        self.back(ticket)
+        return ticket
+
+    def back(self, ticket: Ticket) -> None:
+        account = Account(M, ticket.opened.flow)
+        turns = self.lane.turns_for(ticket)
+        turns.add(account, ticket, away=not self.waiting[account])
+        self.waiting[account] += 1
+
+    def leaves(self, ticket: Ticket) -> None:
+        account = Account(M, ticket.opened.flow)
+        self.lane.turns_for(ticket).remove(account, ticket)
+        self.waiting[account] -= 1
+
+    def next(self, cost: float = COST) -> Ticket:
+        """Give the turn to whose it is."""
+        head = self.lane.head(self.now)
+        assert head is not None
+        ticket = head[1]
+        account = Account(M, ticket.opened.flow)
+        turns = self.lane.turns_for(ticket)
+        self.lane.turn(ticket.opened.priority)
+        turns.turn(account, self.attained.level(account), self.now)
+        self.attained.turn(account)
+        self.attained.charge(account, cost, self.now)
+        self.leaves(ticket)
+        for priority in Priority:
+            self.lane.turns_for(_of(priority)).moved(account)
+        return ticket
+
+    def flows(self, count: int, **costs: float) -> str:
+        """The flows of the next turns."""
+        told = ""
+        for _ in range(count):
+            head = self.lane.head(self.now)
+            assert head is not None
+            flow = head[1].opened.flow
+            told += flow
+            self.next(costs.get(flow, COST))
+        return told
+
+
+def _of(priority: Priority) -> Ticket:
+    return Ticket(Opened(TicketId(0), M, priority=priority), 0, 0.0)
+
+
+def test_within_a_flow_whoever_arrived_first() -> None:
+    booth = Booth()
+    first, second, third = (booth.comes("a") for _ in range(3))
+    assert booth.next() is first
+    booth.leaves(second)
+    assert booth.next() is third
+
+
+def test_who_comes_back_stands_first_in_its_flow() -> None:
+    booth = Booth()
+    first, _ = booth.comes("a"), booth.comes("a")
+    assert booth.next() is first
+    booth.back(first)
+    assert booth.next() is first
+
+
+def test_flows_take_turns_by_what_they_cost() -> None:
+    booth = Booth()
+    for flow in "aaaaaaaabbbbbbbb":
+        booth.comes(flow)
+    assert booth.flows(8) in ("abababab", "abbabaab", "abbaabba")
+    told = booth.flows(6, a=2 * COST)
+    assert Counter(told)["b"] >= Counter(told)["a"]
+
+
+def test_a_single_call_goes_before_two_hundred() -> None:
+    booth = Booth()
+    for _ in range(200):
+        booth.comes("a")
+    booth.next()
+    for _ in range(10):
+        booth.comes("b")
+        assert booth.flows(1) == "b"
+        assert booth.flows(3) == "aaa"
+
+
+def test_two_hundred_that_come_later_do_not_hold_up_who_pauses_between_calls() -> None:
+    booth = Booth()
+    for _ in range(30):
+        booth.comes("b")
+        booth.flows(1)
+        booth.now += 3.0
+    for _ in range(200):
+        booth.comes("a")
+    booth.flows(1)
+    for _ in range(5):
+        booth.now += 3.0
+        booth.comes("b")
+        assert "b" in booth.flows(2)
+
+
+def test_who_was_away_has_saved_up_nothing() -> None:
+    booth = Booth()
+    for flow in "b" + 50 * "a":
+        booth.comes(flow)
+    booth.flows(40)
+    for _ in range(9):
+        booth.comes("b")
+    assert Counter(booth.flows(8)) == Counter(a=4, b=4)
+
+
+def test_no_stream_of_newcomers_keeps_out_who_waits() -> None:
+    """Each of them is new and never comes again, and there is always another one."""
+    booth = Booth()
+    for _ in range(20):
+        booth.comes("a")
+    booth.next()
+    passed, bound = 0, 5
+    for number in range(200):
+        booth.comes(f"n{number}")
+        if number < 2:
+            continue
+        others = sum(booth.waiting.values()) - booth.waiting[Account(M, FlowId("a"))]
+        if booth.next().opened.flow == "a":
+            # Those who are there, and as many who come while those have their turns.
+            passed, bound = 0, 2 * others + 1
+        else:
+            passed += 1
+            assert passed <= bound, f"turn {number}"
+    assert booth.waiting[Account(M, FlowId("a"))] < 15
+
+
+def test_the_most_urgent_class_goes_first() -> None:
+    booth = Booth()
+    for priority in (BULK, DEFAULT, INTERACTIVE, DEFAULT, INTERACTIVE):
+        booth.comes("a", priority)
+    got = [booth.next().opened.priority for _ in range(5)]
+    assert got == [INTERACTIVE, INTERACTIVE, DEFAULT, DEFAULT, BULK]
+
+
+def test_a_class_that_has_waited_for_the_bound_gets_one_turn() -> None:
+    booth = Booth()
+    for _ in range(5):
+        booth.comes("a", BULK)
+    booth.now += BOUND_S
+    for _ in range(9):
+        booth.comes("b", DEFAULT)
+    assert booth.next().opened.priority is DEFAULT
+    booth.now += 0.1
+    assert [booth.next().opened.priority for _ in range(3)] == [BULK, DEFAULT, DEFAULT]
+    booth.now += BOUND_S + 0.1
+    assert [booth.next().opened.priority for _ in range(3)] == [BULK, DEFAULT, DEFAULT]
+
+
+def test_where_turns_are_rarer_than_the_bound_the_urgent_get_every_second_one() -> None:
+    booth = Booth()
+    for priority in (*[BULK] * 9, *[DEFAULT] * 9, *[INTERACTIVE] * 9):
+        booth.comes("a", priority)
+    got = []
+    for _ in range(8):
+        booth.now += 2 * BOUND_S
+        got.append(booth.next().opened.priority)
+    assert got[1::2] == [INTERACTIVE] * 4
+    assert Counter(got[::2]) == Counter({BULK: 2, DEFAULT: 2})
+
+
+def test_a_class_that_was_empty_waits_anew() -> None:
+    booth = Booth()
+    left = booth.comes("a", BULK)
+    booth.now += 2 * BOUND_S
+    booth.leaves(left)
+    booth.comes("a", BULK)
+    booth.comes("b", DEFAULT)
+    assert booth.next().opened.priority is DEFAULT
+
+
+def test_who_steps_aside_keeps_the_place_and_its_flow_has_not_been_away() -> None:
+    booth = Booth()
+    for flow in "aab":
+        booth.comes(flow)
+    booth.next()
+    head = booth.lane.head(booth.now)
+    assert head is not None
+    assert head[1].opened.flow == "b"
+    account, turns = Account(M, FlowId("b")), booth.lane.turns_for(head[1])
+    turns.step_aside(account, head[1])
+    assert [one.opened.flow for one in _heads(booth)] == ["a"]
+    turns.back(account, head[1])
+    assert booth.next() is head[1]
+
+
+def _heads(booth: Booth) -> list[Ticket]:
+    head = booth.lane.head(booth.now)
+    return [] if head is None else [head[1]]
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from("abc"), st.floats(0.0, 90.0), st.just("next")),
+        max_size=120,
+    )
+)
+def test_no_flow_that_waits_is_passed_over_by_another_more_than_twice(
+    steps: list[str | float],
+) -> None:
+    """With calls of equal cost: whatever came before, and however long it is ago."""
+    booth = Booth()
+    passed: dict[FlowId, Counter[FlowId]] = {}
+    for step in steps:
+        if isinstance(step, float):
+            booth.now += step
+        elif step != "next":
+            booth.comes(step)
+            passed.setdefault(FlowId(step), Counter())
+        elif (head := booth.lane.head(booth.now)) is not None:
+            flow = head[1].opened.flow
+            booth.next()
+            del passed[flow]
+            if booth.waiting[Account(M, flow)]:
+                passed[flow] = Counter()
+            for other, by in passed.items():
+                if other != flow:
+                    by[flow] += 1
+                    assert by[flow] <= 2, f"{flow} passes over {other}"
