@@ -16,6 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_never, wait_no
 from pair.core.decisions import Dispatch, RefusalKind, Refuse
 from pair.core.events import Opened, Usage
 from pair.core.names import Outcome, TicketId
+from pair.core.prompt import NO_PROMPT, Prompt
 from pair.core.refusals import shutting_down
 from pair.proxy.aim import Aim
 from pair.proxy.attempt import Attempt, AttemptEnded, BrokenAnswer
@@ -30,6 +31,7 @@ from pair.wire.broken_streams import last_event
 from pair.wire.dialects import kinds_for, plain_target
 from pair.wire.errors import own_error
 from pair.wire.headers import (
+    FROM,
     REQUEST_ID,
     First,
     Wishes,
@@ -39,6 +41,7 @@ from pair.wire.headers import (
     read_request_id,
 )
 from pair.wire.open_streams import error_as_event, open_stream
+from pair.wire.prompt_reader import read_prompt
 from pair.wire.session_marks import whose
 
 logger = logging.getLogger(__name__)
@@ -77,6 +80,7 @@ class Forward:
         self._wishes = wishes
         self._body = body
         self._request_id = request_id(exchange.head.first)
+        self._prompt = NO_PROMPT if self._peek.light else self._read_prompt()
         self._attempt: Attempt | None = None
         self._dispatch: Dispatch | None = None
 
@@ -115,6 +119,10 @@ class Forward:
             self._body = ()
             self._log(hold.ticket, outcome, why)
 
+    def _read_prompt(self) -> Prompt:
+        encoding = self._exchange.head.first(b"content-encoding")
+        return read_prompt(self._peek.path, self._body, encoding)
+
     def _opened(self, ticket: TicketId) -> Opened:
         peek, head, client = self._peek, self._exchange.head, self._exchange.client
         belongs = whose(head.first, self._wishes, client)
@@ -131,6 +139,7 @@ class Forward:
             priority=self._wishes.priority,
             session=belongs.session,
             flow=belongs.flow,
+            prompt=self._prompt,
         )
 
     async def _try_until_decided(
@@ -171,7 +180,7 @@ class Forward:
         model = None if self._peek.model is None else replica.model
         head = self._exchange.head
         drop = _ENDS_HERE if head.first(b"origin") is not None else frozenset()
-        add = choice_headers(replica.engine, model) if tell else ()
+        add = (*choice_headers(replica.engine, model), (FROM, link.mark)) if tell else ()
         if link.credential is not None:
             replaced, key = link.credential.headers_for(head)
             drop, add = drop | replaced, (*add, *key)

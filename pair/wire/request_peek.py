@@ -157,7 +157,7 @@ def peek(
         return seen
     known = seen.model is not None
     try:
-        body = _unpacked(pieces, (content_encoding or b"").strip().lower(), known=known)
+        body = unpacked(pieces, (content_encoding or b"").strip().lower(), known=known)
         if body is None:
             return seen
         if kind.startswith(b"multipart/form-data"):
@@ -228,7 +228,7 @@ def _usable(model: object) -> ModelName | None:
     raise RequestFault(400, "invalid_model", f"The field `model` {fault}.", param="model")
 
 
-def _unpacked(pieces: Sequence[bytes], encoding: bytes, *, known: bool) -> bytes | None:
+def unpacked(pieces: Sequence[bytes], encoding: bytes, *, known: bool) -> bytes | None:
     """The body as one string of bytes, unpacked where it is compressed; None if it cannot be and
     `known` the model is.
     """

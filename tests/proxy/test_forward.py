@@ -13,6 +13,7 @@ import pytest
 
 from pair.bench.echo_engine.settings import EchoModel, EchoSettings
 from pair.core.names import Phase
+from pair.core.prompt import whole_blocks
 from pair.settings import QueueSettings, RetrySettings, Settings
 from tests.support.house import FAST, House, chat, house
 
@@ -104,6 +105,18 @@ async def test_a_full_queue_refuses_in_the_dialect_and_says_when_to_come_back() 
                 assert isinstance((await answer.json())["error"], str)
         assert [each.result().status for each in running] == [200] * 3
         built.assert_books_are_clean()
+
+
+async def test_a_ticket_knows_its_prompt() -> None:
+    long = {"role": "user", "content": "word " * 200}
+    async with house(STEADY) as built, asyncio.TaskGroup() as tasks:
+        call = tasks.create_task(built.send(chat(tokens=20, messages=[long])))
+        await built.until(lambda: bool(built.proxy.scheduler.desk.tickets))
+        (ticket,) = built.proxy.scheduler.desk.tickets.values()
+        assert ticket.opened.prompt.chars > 1000
+        assert len(ticket.opened.prompt.fingerprints) == whole_blocks(ticket.opened.prompt.chars)
+        assert ticket.opened.prompt.output_limit_tokens == 20
+        await call
 
 
 async def test_a_wait_limit_ends_a_wait() -> None:

@@ -1,0 +1,44 @@
+"""The text that a prompt is put together to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from pair.wire.prompt_text import MEDIA_CHARS, PIECES_LIMIT, Fields, render
+
+
+def test_parts_of_a_text_read_like_the_text() -> None:
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    assert _message(parts) == _message("one two")
+    assert "one two" in _message(parts)
+
+
+def test_a_text_that_stands_for_a_document_is_text_and_a_picture_is_not() -> None:
+    document = {"type": "document", "source": {"type": "text", "data": "what it says"}}
+    assert "what it says" in _message([document])
+    picture = {"type": "image", "source": {"type": "base64", "data": "iVBORw0KGgo="}}
+    assert "iVBOR" not in _message([picture])
+    assert len(_message([picture])) >= MEDIA_CHARS
+
+
+def test_the_pieces_are_bounded() -> None:
+    many = [{"role": "user", "content": "a"}] * PIECES_LIMIT
+    assert 0 < len(render(Fields(messages=many))) < 20 * PIECES_LIMIT
+    assert len(render(Fields(messages=many))) == len(render(Fields(messages=many * 2)))
+
+
+def test_no_tools_and_an_empty_list_of_them_read_the_same() -> None:
+    texts = {render(Fields(tools=Raw(tools), prompt="x")) for tools in (b"null", b"[]")}
+    assert texts == {render(Fields(prompt="x"))}
+
+
+def test_tools_are_as_the_client_wrote_them() -> None:
+    assert '{"b": 1,  "a": 2}' in render(Fields(tools=Raw(b'[{"b": 1,  "a": 2}]')))
+    marked = Raw(b'[{"b": 1,  "a": 2, "cache_control": {}}]')
+    assert '[{"b":1,"a":2}]' in render(Fields(tools=marked))
+
+
+def _message(content: Any) -> str:
+    return render(Fields(messages=[{"role": "user", "content": content}]))
