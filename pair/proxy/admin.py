@@ -23,7 +23,7 @@ import pair
 from pair.core.events import Event, StrategyChosen
 from pair.core.job_reports import job_report
 from pair.core.jobs import Job
-from pair.core.names import JobId
+from pair.core.names import JobId, TicketId
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import Snapshot, take_snapshot
 from pair.errors import RequestFault, UnusableAddress
@@ -31,7 +31,7 @@ from pair.proxy.doubled_engines import with_doubles
 from pair.proxy.metrics import SchedulerCollector
 from pair.wire.dialects import Dialect
 from pair.wire.errors import own_error
-from pair.wire.snapshot_json import VERSION, job_json, snapshot_json
+from pair.wire.snapshot_json import NOBODY_WAITS, VERSION, job_json, snapshot_json
 from pair.wire.strategy_choice import STRATEGY_PATH, read_strategy, strategy_json
 
 
@@ -122,7 +122,14 @@ class Admin:
     def _job_json(self, job: Job, *, calls: bool) -> dict[str, object]:
         now = asyncio.get_running_loop().time()
         report = job_report(job, self._scheduler.desk.jobs.baseline_of(job), now)
-        return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls)
+        waits = self._waits(job) if calls else NOBODY_WAITS
+        return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls, waits=waits)
+
+    def _waits(self, job: Job) -> dict[TicketId, str]:
+        """Why those of its calls wait that the strategy has left waiting beside a free slot."""
+        tickets = self._scheduler.desk.tickets
+        waiting = [ticket for call in job.calls if (ticket := tickets.get(call)) is not None]
+        return {ticket.id: ticket.wait_reason for ticket in waiting if ticket.wait_reason}
 
     async def _get_strategy(self, _: web.Request) -> web.Response:
         matching = self._scheduler.matching

@@ -7,14 +7,17 @@ this form is a contract with scripts and must stay when the values change.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 from pair.core.job_reports import JobReport
 from pair.core.jobs import Call, Job
-from pair.core.names import Outcome
+from pair.core.names import Outcome, TicketId
 from pair.core.snapshot import ModelView, NodeView, ReplicaView, Snapshot
 
 VERSION = 1
+NOBODY_WAITS: Final[Mapping[TicketId, str]] = MappingProxyType({})
 _MS = 3
 """Digits kept of a duration in seconds: milliseconds. Of rates, too: slow engines have few."""
 
@@ -99,9 +102,20 @@ def _model_json(model: ModelView) -> dict[str, Any]:
     }
 
 
-def job_json(job: Job, report: JobReport, *, unix_offset_s: float, calls: bool) -> dict[str, Any]:
-    """One job; `unix_offset_s` added to a time of the core gives Unix time. `calls` puts each call
-    in.
+def job_json(
+    job: Job,
+    report: JobReport,
+    *,
+    unix_offset_s: float,
+    calls: bool,
+    waits: Mapping[TicketId, str] = NOBODY_WAITS,
+) -> dict[str, Any]:
+    """One job.
+
+    Args:
+        unix_offset_s: added to a time of the core gives Unix time.
+        calls: put each call in.
+        waits: why those wait that do so beside a free slot.
     """
     outcomes = [call.outcome for call in job.calls.values()]
     usages = [call.usage for call in job.calls.values()]
@@ -140,11 +154,14 @@ def job_json(job: Job, report: JobReport, *, unix_offset_s: float, calls: bool) 
         "note": report.note,
     }
     if calls:
-        shown["calls"] = [_call_json(call, job.opened_at) for call in job.calls.values()]
+        shown["calls"] = [
+            _call_json(call, job.opened_at, waits.get(call.ticket, call.reason))
+            for call in job.calls.values()
+        ]
     return shown
 
 
-def _call_json(call: Call, start: float) -> dict[str, Any]:
+def _call_json(call: Call, start: float, reason: str) -> dict[str, Any]:
     return {
         "ticket": call.ticket,
         "node": call.node,
@@ -163,7 +180,7 @@ def _call_json(call: Call, start: float) -> dict[str, Any]:
         "output_tokens": call.usage.output_tokens,
         "outcome": None if call.outcome is None else call.outcome.value,
         "attempts": call.attempts,
-        "reason": call.reason,
+        "reason": reason,
         "detail": call.detail,
         "streamed": call.streamed,
         "client": call.client,

@@ -66,6 +66,22 @@ async def test_up_is_proxy_and_node_and_finds_its_own_engine(home: Path) -> None
             assert err == ""
 
 
+async def test_strategies_are_for_all_models_and_for_single_ones(home: Path) -> None:
+    strategies = ("--strategy", "m=queue-depth", "--strategy", "round-robin")
+    async with pair_process(home, "serve", "--listen", FREE, "--no-discovery", *strategies) as one:
+        url = await proxy_url(one)
+        async with pair_process(home, "strategy", "--proxy", url, "--json") as asking:
+            out, err = await asking.rest()
+        shown = json.loads(out)
+        assert (shown["strategy"], shown["models"], err) == (
+            "round-robin",
+            {"m": "queue-depth"},
+            "",
+        )
+        one.signal(signal.SIGTERM)
+        assert await one.end() == 0
+
+
 async def test_a_stopped_proxy_takes_nothing_new_and_lets_answers_end(home: Path) -> None:
     async with EchoEngine(SLOW) as engine:
         flags = ("--listen", FREE, "--no-discovery", "--node", f"{engine.url},name=cellar")

@@ -19,9 +19,12 @@ from pair.core.names import JobId, ModelName, NodeId, Outcome, TicketId
 from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
 from pair.core.strategies import STRATEGIES
+from pair.core.strategy import Strategy
+from pair.core.ticket import Ticket
 from pair.errors import UnusableAddress
 from pair.proxy.admin import Admin
 from pair.settings import Settings
+from tests.core.hesitant import Hesitant
 from tests.core.house import report
 
 
@@ -32,6 +35,13 @@ def feeding(scheduler: Scheduler) -> Callable[[Event], None]:
         scheduler.handle(event, asyncio.get_running_loop().time())
 
     return feed
+
+
+class Patient(Hesitant):
+    """Leaves everybody waiting beside a free slot."""
+
+    def declines(self, ticket: Ticket, now: float) -> bool:
+        return True
 
 
 class Pages:
@@ -56,10 +66,10 @@ class Pages:
 
 
 @asynccontextmanager
-async def pages() -> AsyncIterator[Pages]:
+async def pages(strategy: Strategy | None = None) -> AsyncIterator[Pages]:
     """The pages of a proxy with one node."""
     now = asyncio.get_running_loop().time()
-    scheduler = Scheduler(Settings().limits(), QueueDepth(), now)
+    scheduler = Scheduler(Settings().limits(), strategy or QueueDepth(), now)
     scheduler.handle(NodeSighted(NodeId("a"), "a", ("http://a:1",)), now)
     scheduler.handle(NodeReported(NodeId("a"), report("a")), now)
     async with Admin(scheduler, feeding(scheduler), proxy_id="p-1") as admin:
@@ -111,6 +121,21 @@ async def test_what_does_not_exist_is_said_in_the_shape_of_all_errors(
         assert status == 404
         assert body["error"]["code"] == code
         assert set(body["error"]) == {"message", "type", "code", "param"}
+
+
+async def test_who_waits_beside_a_free_slot_says_why() -> None:
+    async with pages(Patient()) as shown:
+        now = asyncio.get_running_loop().time()
+        opened = Opened(TicketId(1), ModelName("m"), job=JobId("team"))
+        shown.scheduler.handle(opened, now)
+        _, job = await shown.ask("/pair/v1/jobs/team")
+        (call,) = job["calls"]
+        assert (call["node"], call["reason"]) == (None, "not now")
+        # Another strategy takes the slot, and then the reason is its own.
+        await shown.ask("/pair/v1/strategy", "PUT", b'{"strategy": "round-robin"}')
+        _, job = await shown.ask("/pair/v1/jobs/team")
+        (call,) = job["calls"]
+        assert (call["node"], call["reason"]) == ("a", "its turn among 1 with a free slot")
 
 
 async def test_the_strategy_is_shown_and_switched_for_all_and_for_one_model() -> None:
