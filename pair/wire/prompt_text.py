@@ -108,7 +108,10 @@ def _pieces(fields: Fields) -> Iterator[str]:
     if isinstance(fields.input_extra, list):
         for file in fields.input_extra:
             yield from _turn(file)
-    for value in (fields.input_prefix, fields.prompt, fields.text):
+    texts = [fields.input_prefix, fields.prompt]
+    if isinstance(fields.text, str) and fields.messages is None and fields.input is None:
+        texts.append(fields.text)  # SGLang's; elsewhere it is a format, or nothing
+    for value in texts:
         if value:
             yield from _content(value)
     for value in (fields.suffix, fields.input_suffix):

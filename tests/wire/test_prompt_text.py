@@ -23,6 +23,13 @@ def test_a_text_that_stands_for_a_document_is_text_and_a_picture_is_not() -> Non
     assert len(_message([picture])) >= MEDIA_CHARS
 
 
+def test_what_another_dialect_means_by_a_field_is_no_text() -> None:
+    plain = render(Fields(input="hello"))
+    assert render(Fields(input="hello", text={"format": {"type": "json_schema"}})) == plain
+    assert render(Fields(input="hello", text="no field of this dialect")) == plain
+    assert render(Fields(text="hello")) == "hello"
+
+
 def test_the_pieces_are_bounded() -> None:
     many = [{"role": "user", "content": "a"}] * PIECES_LIMIT
     assert 0 < len(render(Fields(messages=many))) < 20 * PIECES_LIMIT
