@@ -39,10 +39,13 @@ from pair.core.names import EngineName, LeaseId, NodeId, Outcome, Phase, Replica
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import ReplicaView, take_snapshot
-from pair.core.strategies import Strategy, strategy_named
+from pair.core.strategies import strategy_named
+from pair.core.strategy import Strategy
 from tests.core.audit_keys import takes
+from tests.core.audit_order import SeenOrder, Waiter
 from tests.core.audit_standing import SeenStanding
-from tests.core.hesitant import Hesitant, any_strategy
+from tests.core.audit_windows import has_room
+from tests.core.hesitant import any_strategy
 
 FREE_TRIES = (FailureKind.BUSY, FailureKind.LOADING, FailureKind.RATE_LIMITED)
 LATE_S = 1.0
@@ -67,6 +70,11 @@ class SeenTicket:
     lacking: set[tuple[NodeId, EngineName]] = field(default_factory=set)
     failures: int = 0
 
+    @property
+    def waiter(self) -> Waiter:
+        unbound = self.pin is None and not self.failed_on
+        return Waiter(self.opened, self.arrival, unbound)
+
 
 @dataclass(eq=False)
 class SeenNode:
@@ -89,6 +97,7 @@ class Audit:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.standing = SeenStanding(limits)
+        self.order = SeenOrder(limits.priority_bound_s)
         self.declined: set[TicketId] = set()
         """Whom the strategy has left waiting at this event: the one "unless" of I4 and I5."""
         self.tickets: dict[TicketId, SeenTicket] = {}
@@ -117,6 +126,7 @@ class Audit:
             assert sum(places) == 1, f"I1: {ticket} is not in exactly one place"
             assert not (ticket.waiting and ticket.opened.light), f"I1: light {ticket} waits"
         self._nobody_waits_beside_a_free_slot()
+        self.order.waiting(ticket.waiter for ticket in self.waiting())
 
     # Own books
 
@@ -155,6 +165,7 @@ class Audit:
             ticket.over = True
         else:
             ticket.waiting, ticket.waiting_since = True, self.now
+            self.order.waits(ticket.opened, self.now - ticket.waited_s)
 
     def _stop_waiting(self, ticket: SeenTicket) -> None:
         ticket.waiting = False
@@ -168,6 +179,7 @@ class Audit:
                 pin = None if event.pin is None else NodeId(event.pin)
                 arrival = len(self.tickets) + len(self.fates)
                 self.tickets[event.ticket] = SeenTicket(event, arrival, pin, self.now)
+                self.order.waits(event, self.now)
             case FirstByte():
                 _, replica, light = self.leases[event.lease]
                 if not light and not self.tickets[event.ticket].committed:
@@ -355,7 +367,9 @@ class Audit:
             used = self.live(replica) + self.standing.ghosts(replica, self.now)
             assert used < said.slots, f"I2: {decision} on {used} of {said.slots} slots in use"
             self.standing.granted(replica, decision.lease)
-            self._nobody_older_passed_over(ticket, replica, said)
+            could = [one for one in self.waiting() if self._may_take(one, replica, said)]
+            passed = [one.waiter for one in could if one is not ticket]
+            self.order.turn(ticket.waiter, passed, self.now)
         self._stop_waiting(ticket)
         assert abs(decision.queued_s - ticket.waited_s) < 1e-6, f"{decision}: {ticket} waited"
         ticket.lease = decision.lease
@@ -364,15 +378,6 @@ class Audit:
             f"{decision} for {ticket}"
         )
         self.leases[decision.lease] = (decision.ticket, replica, light)
-
-    def _nobody_older_passed_over(
-        self, ticket: SeenTicket, replica: ReplicaId, said: ReplicaReport
-    ) -> None:
-        for other in self.waiting():
-            if other.arrival < ticket.arrival:
-                assert not self._may_take(other, replica, said), (
-                    f"I5: {ticket} gets {replica} before {other}"
-                )
 
     def _may_take(self, ticket: SeenTicket, replica: ReplicaId, said: ReplicaReport) -> bool:
         return (
@@ -384,7 +389,8 @@ class Audit:
         )
 
     def _takes(self, ticket: SeenTicket, said: ReplicaReport) -> bool:
-        return takes(ticket.opened, said, (node.report for node in self.nodes.values()))
+        reports = [node.report for node in self.nodes.values()]
+        return takes(ticket.opened, said, reports) and has_room(ticket.opened, said, reports)
 
     def _refused(self, decision: Refuse) -> None:
         ticket = self.tickets.get(decision.ticket)
@@ -473,13 +479,11 @@ class AuditedScheduler(Scheduler):
         strategy = strategy_named("queue-depth") if strategy is None else strategy
         super().__init__(limits, strategy, now)
         self.audit = Audit(limits)
-        if isinstance(strategy, Hesitant):
-            self.audit.declined = strategy.declined
+        self.audit.declined = self.matching.left_waiting
         self.log: list[tuple[Event, float, list[Decision]]] = []
         self.logs = log
 
     def handle(self, event: Event, now: float) -> list[Decision]:
-        self.audit.declined.clear()
         decisions = super().handle(event, now)
         if self.logs:
             self.log.append((event, now, list(decisions)))
@@ -511,6 +515,7 @@ class AuditedScheduler(Scheduler):
         assert len(waiting) <= limits.waiting_limit + returned, "I7: the waiting room is unbounded"
         assert len(shown.nodes) <= limits.nodes_limit, "I7: the node table is unbounded"
         assert len(self.desk.jobs) <= limits.jobs_limit, "I7: the job log is unbounded"
+        assert len(self.desk.room.attained) <= limits.flows_limit, "I7: flows are unbounded"
         for job in self.desk.jobs.jobs():
             assert len(job.calls) <= limits.calls_limit, f"I7: job {job.id} is unbounded"
         # Nodes that the scheduler has dropped from its table are strangers to the audit, too.

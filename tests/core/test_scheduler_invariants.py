@@ -31,7 +31,17 @@ from pair.core.events import (
     ProbeMissed,
     Ticked,
 )
-from pair.core.names import EngineName, JobId, LeaseId, ModelName, NodeId, Outcome, TicketId
+from pair.core.names import (
+    EngineName,
+    FlowId,
+    JobId,
+    LeaseId,
+    ModelName,
+    NodeId,
+    Outcome,
+    Priority,
+    TicketId,
+)
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.snapshot import take_snapshot
 from pair.errors import BookkeepingError
@@ -54,6 +64,9 @@ LIMITS = limits(
     left_grace_s=2.0,
     jobs_limit=4,
     calls_limit=3,
+    priority_bound_s=2.0,
+    fairness_half_life_s=5.0,
+    flows_limit=4,
 )
 A_NODE = st.sampled_from(NODES)
 REPLICAS = st.builds(
@@ -102,15 +115,33 @@ class Walk(RuleBasedStateMachine):
         pin=st.sampled_from([None] * 5 + ["a", "b", "nobody"]),
         job=st.sampled_from([None, None, JobId("team"), JobId("team/alone")]),
         key=st.booleans(),
+        flow=st.sampled_from([FlowId(name) for name in ("", "x", "y", "z", "u", "v")]),
+        priority=st.sampled_from(Priority),
     )
-    def call(self, model: ModelName, pin: str | None, job: JobId | None, key: bool) -> None:
+    def call(
+        self,
+        model: ModelName,
+        pin: str | None,
+        job: JobId | None,
+        key: bool,
+        flow: FlowId,
+        priority: Priority,
+    ) -> None:
         self.opened += 1
-        self.feed(Opened(TicketId(self.opened), model, pin=pin, job=job, brings_key=key))
+        ticket = TicketId(self.opened)
+        self.feed(
+            Opened(ticket, model, pin=pin, job=job, brings_key=key, flow=flow, priority=priority)
+        )
 
-    @rule(size=st.integers(2, 7), model=st.sampled_from(MODELS[:3]))
-    def burst(self, size: int, model: ModelName) -> None:
+    @rule(
+        size=st.integers(2, 7),
+        model=st.sampled_from(MODELS[:3]),
+        flow=st.sampled_from([FlowId("x"), FlowId("y")]),
+        priority=st.sampled_from(Priority),
+    )
+    def burst(self, size: int, model: ModelName, flow: FlowId, priority: Priority) -> None:
         for _ in range(size):
-            self.call(model, None, None, key=False)
+            self.call(model, None, None, False, flow, priority)
 
     @rule(
         model=st.sampled_from([None, *MODELS]),

@@ -1,0 +1,71 @@
+"""The order of turns (I5) as an onlooker can check it: by class, and by arrival within a flow.
+
+How flows take turns depends on what each has cost; that is checked where costs are known, in
+`test_turns.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pair.core.events import Opened
+from pair.core.names import ModelName, Priority
+
+URGENCY = list(Priority)
+
+_Class = tuple[ModelName | None, Priority]
+
+
+@dataclass(frozen=True)
+class Waiter:
+    """One who waits, and could have the slot that somebody else gets.
+
+    Attributes:
+        unbound: it may go to every replica of its model.
+    """
+
+    opened: Opened
+    arrival: int
+    unbound: bool
+
+
+class SeenOrder:
+    """Who has waited for how long without a turn, by class."""
+
+    def __init__(self, bound_s: float) -> None:
+        self.bound_s = bound_s
+        self.since: dict[_Class, float] = {}
+        self.jumped: dict[ModelName | None, bool] = {}
+
+    def waits(self, opened: Opened, since: float) -> None:
+        """Somebody waits, and has done so in all as if since then."""
+        mine = (opened.model, opened.priority)
+        self.since[mine] = min(since, self.since.get(mine, since))
+
+    def waiting(self, waiters: Iterable[Waiter]) -> None:
+        """Only these wait still: classes without anybody begin anew."""
+        waiters = list(waiters)
+        classes = {(one.opened.model, one.opened.priority) for one in waiters}
+        unbound = {one.opened.model for one in waiters if one.unbound}
+        for gone in self.since.keys() - classes:
+            del self.since[gone]
+        for left in self.jumped.keys() - unbound:
+            del self.jumped[left]
+
+    def turn(self, taker: Waiter, passed: Iterable[Waiter], now: float) -> None:
+        """Somebody gets a slot that these could have had, too."""
+        mine, out_of_order = taker.opened, False
+        for other in passed:
+            if other.opened.model != mine.model:
+                continue
+            same = (other.opened.priority, other.opened.flow) == (mine.priority, mine.flow)
+            assert not same or other.arrival > taker.arrival, f"I5: {taker} goes before {other}"
+            if URGENCY.index(other.opened.priority) < URGENCY.index(mine.priority):
+                waited_s = now - self.since[mine.model, mine.priority]
+                assert waited_s > self.bound_s, f"I5: {taker} goes before {other}"
+                out_of_order |= taker.unbound and other.unbound
+        if taker.unbound:
+            twice = out_of_order and self.jumped.get(mine.model, False)
+            assert not twice, f"I5: {taker}, the second in a row that goes before more urgent ones"
+            self.jumped[mine.model] = out_of_order
