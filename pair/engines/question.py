@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any
 
@@ -171,6 +172,50 @@ async def ask(
             return Said(answer.status, await _body(answer, url, limit_bytes))
     except (aiohttp.ClientError, OSError) as fault:
         raise _ours(fault, url, connect_limit_s) from fault
+
+
+async def lines(
+    session: aiohttp.ClientSession,
+    url: str,
+    *,
+    silence_limit_s: float,
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> AsyncGenerator[Said, None]:
+    """The answer to GET, a line at a time as they come, each with the status of the answer; one
+    that is no success has one line at the most, and is not read to its end. To be closed.
+
+    Args:
+        silence_limit_s: longest wait for more of it.
+        headers: besides our own.
+
+    Raises:
+        UnreachableNode: no connection.
+        SilentNode: nothing came for so long.
+        LostUpstream: the connection ended in the middle.
+        GarbledAnswer: not HTTP, or a line that is too large.
+    """
+    timeout = aiohttp.ClientTimeout(
+        total=None, connect=None, sock_connect=CONNECT_LIMIT_S, sock_read=silence_limit_s
+    )
+    try:
+        async with session.get(
+            url, timeout=timeout, allow_redirects=False, headers={**_HEADERS, **headers}
+        ) as answer:
+            if answer.status != HTTPStatus.OK:
+                yield Said(answer.status, b"")
+                return
+            held = bytearray()
+            async for chunk in answer.content.iter_any():
+                *whole, rest = chunk.split(b"\n")
+                for line in whole:
+                    held += line
+                    yield Said(answer.status, bytes(held))
+                    held.clear()
+                held += rest
+                if len(held) > ANSWER_LIMIT_BYTES:
+                    raise TooLarge(f"a line of {url} is larger than {ANSWER_LIMIT_BYTES} bytes")
+    except (aiohttp.ClientError, OSError) as fault:
+        raise _ours(fault, url, CONNECT_LIMIT_S) from fault
 
 
 async def _body(answer: aiohttp.ClientResponse, url: str, limit_bytes: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import aiohttp
@@ -56,6 +57,19 @@ class BareEngines:
     def slots_of(self, url: str) -> int:
         """The user's word on the slots there, 0 if there is none."""
         return self._slots.get(url, 0)
+
+    def with_what_is_ignored(self, report: NodeReport, url: str) -> NodeReport:
+        """The report of a `pair` node at this URL, for people: the user's word on slots is for
+        engines without `pair`.
+        """
+        slots = self.slots_of(url)
+        if not slots:
+            return report
+        words = (
+            f"pair runs at {url} and says itself how many slots its engines have: slots={slots} for"
+            " it is ignored, set node.slots there"
+        )
+        return replace(report, warnings=(*report.warnings, words))
 
     def headers_of(self, url: str) -> Mapping[str, str]:
         """What each question carries there."""

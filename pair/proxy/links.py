@@ -6,23 +6,31 @@ works, the forwarder then uses that one. No node's connections can delay another
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 
 from pair.core.membership import Node
 from pair.core.names import NodeId
+from pair.engines.question import NO_HEADERS
 from pair.relay.addresses import parse_base_url
 from pair.relay.credentials import Credential
 from pair.relay.limits import UpstreamLimits
 from pair.relay.upstream_pool import UpstreamPool
+from pair.wire.headers import FROM
 
 
 class Link:
-    """One address of a node: a base URL taken apart, with its pool."""
+    """One address of a node: a base URL taken apart, with its pool.
+
+    Attributes:
+        mark: of this proxy, see `Links`.
+    """
 
     def __init__(
-        self, url: str, limits: UpstreamLimits, credential: Credential | None = None
+        self, url: str, limits: UpstreamLimits, credential: Credential | None, mark: bytes
     ) -> None:
         self.credential = credential
+        self.mark = mark
         address, self.path = parse_base_url(url)
         self.url = url.rstrip("/")
         """What stands before every target there, usually empty."""
@@ -31,6 +39,9 @@ class Link:
 
 class Links:
     """All links, bounded by the nodes in the scheduler's table and their addresses.
+
+    Attributes:
+        mark: by which a node tells our calls from those of other proxies.
 
     Args:
         nodes: the scheduler's own table, for reading.
@@ -43,6 +54,7 @@ class Links:
         nodes: Mapping[NodeId, Node],
         credentials: Mapping[str, Credential],
     ) -> None:
+        self.mark = secrets.token_hex(8)
         self._credentials = credentials
         self._limits = limits
         self._nodes = nodes
@@ -66,9 +78,13 @@ class Links:
         if link is None:
             self._tidy()
             link = self._links[urls[0]] = Link(
-                urls[0], self._limits, self._credentials.get(urls[0])
+                urls[0], self._limits, self._credentials.get(urls[0]), self.mark.encode()
             )
         return link
+
+    def question_headers(self, url: str) -> Mapping[str, str]:
+        """What each question to a `pair` node carries there: its key, and who asks."""
+        return {**self._credentials.get(url, NO_HEADERS), FROM.decode(): self.mark}
 
     def worked(self, node_id: NodeId, url: str) -> None:
         """The node has answered there."""

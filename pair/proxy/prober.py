@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -25,6 +24,7 @@ from pair.engines.question import question_session
 from pair.errors import NodeFault, SilentNode, UnreachableNode
 from pair.proxy.bare_engines import BareEngines
 from pair.proxy.links import Links
+from pair.proxy.report_streams import ReportStreams
 from pair.relay.names import Names
 
 logger = logging.getLogger(__name__)
@@ -53,9 +53,11 @@ class Prober:
         self,
         links: Links,
         bare: BareEngines,
+        streams: ReportStreams,
     ) -> None:
         self._links = links
         self._bare = bare
+        self._streams = streams
         self._feed: Callable[[Event], None] = _not_open
         self._tasks = asyncio.TaskGroup()
         self._probes: set[asyncio.Task[None]] = set()
@@ -113,6 +115,7 @@ class Prober:
                 taken_address=taken,
             )
             self._feed(event)
+            self._streams.missed(probe.node)
             return
         except Exception:
             logger.exception("probe of %s", probe.node)
@@ -121,6 +124,8 @@ class Prober:
         if report.node != probe.node:
             self._feed(NodeIdentified(probe.node, report.node))
         self._feed(NodeReported(report.node, report))
+        for url in self._links.urls(report.node)[:1]:
+            self._streams.answered(report, url)
 
     async def _ask_node(self, probe: Probe) -> NodeReport:
         """Ask at the address that worked, or at all at once where none did; the first answer wins.
@@ -175,7 +180,9 @@ class Prober:
             try:
                 # An engine may be busy with this question, too, and must be asked its own in time.
                 limit_s = probe.limit_s * _FIRST_SHARE if by_url else probe.limit_s
-                report = await report_of(session, url, limit_s, headers=self._bare.headers_of(url))
+                report = await report_of(
+                    session, url, limit_s, headers=self._links.question_headers(url)
+                )
             except SilentNode:
                 if not by_url:
                     raise
@@ -187,22 +194,11 @@ class Prober:
             else:
                 if report.node != probe.node and not by_url:
                     raise AnotherNode(f"another node ({report.name}) answers at {url}", url)
-                return self._with_what_is_ignored(report, url)
+                return self._bare.with_what_is_ignored(report, url)
         if probe.closely:
             self._bare.count_now(url)
         in_use = self._links.in_use(probe.node)
         return await self._bare.report(session, url, max(0.0, ends_at - loop.time()), in_use=in_use)
-
-    def _with_what_is_ignored(self, report: NodeReport, url: str) -> NodeReport:
-        """Told in `pair nodes`: the user's word on slots is for engines without `pair`."""
-        slots = self._bare.slots_of(url)
-        if not slots:
-            return report
-        words = (
-            f"pair runs at {url} and says itself how many slots its engines have: slots={slots} for"
-            " it is ignored, set node.slots there"
-        )
-        return replace(report, warnings=(*report.warnings, words))
 
 
 def _says_little(fault: NodeFault) -> int:

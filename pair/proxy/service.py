@@ -23,6 +23,7 @@ from pair.proxy.front_door import FrontDoor
 from pair.proxy.gate import Gate
 from pair.proxy.links import Links
 from pair.proxy.prober import Prober
+from pair.proxy.report_streams import ReportStreams
 from pair.proxy.silence import Silences
 from pair.relay.credentials import credential_of
 from pair.relay.front import Front
@@ -88,9 +89,11 @@ class Proxy:
         links = Links(upstream_limits, scheduler.membership.nodes, keys)
         stack.callback(links.close)
         bare = BareEngines({base_url(node.url): node.slots for node in settings.nodes}, keys)
-        prober = Prober(links, bare)
+        streams = ReportStreams(links, bare, scheduler.membership.nodes)
+        prober = Prober(links, bare, streams)
         dispatcher = self._dispatcher = Dispatcher(scheduler, loop, prober.probe)
         stack.callback(dispatcher.stop)
+        await stack.enter_async_context(streams.open(dispatcher.feed))
         await stack.enter_async_context(prober.open(dispatcher.feed))
         admin = Admin(scheduler, dispatcher.feed, proxy_id=self._proxy_id)
         await stack.enter_async_context(admin)

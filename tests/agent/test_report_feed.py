@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -107,13 +107,14 @@ async def test_a_reader_that_does_not_read_is_told_nothing_and_then_the_latest()
         reader, writer = await asyncio.open_connection(name, int(port), limit=2**24)
         writer.write(f"GET {REPORTS_PATH} HTTP/1.1\r\nHost: n\r\n\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
-        writer.transport.pause_reading()
+        transport = cast("asyncio.Transport", writer.transport)
+        transport.pause_reading()
         async with stream(node) as clock:
             for _ in range(CHANGES):
                 node.feed.changed()
                 while (await clock.line()).number != node.feed.number:
                     pass
-        writer.transport.resume_reading()
+        transport.resume_reading()
         newest = f'"number":{node.feed.number}'.encode()
         lines = 0
         async with asyncio.timeout(SOON_S):

@@ -50,7 +50,7 @@ class Table:
     ],
 )
 def test_a_base_url_is_taken_apart(url: str, name: str, authority: bytes, path: bytes) -> None:
-    link = Link(url, LIMITS)
+    link = Link(url, LIMITS, None, b"mark")
     assert (link.pool.name, link.pool.authority, link.path) == (name, authority, path)
     assert link.url == url.rstrip("/")
 
