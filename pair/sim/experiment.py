@@ -88,16 +88,28 @@ class Scenario:
     proxies: int = 1
 
 
-def drawn(plan: Plan) -> Scenario:
-    """What the plan's seed makes of it."""
-    random = Random(plan.seed)
-    machines = fleet(
+def fleet_of(plan: Plan) -> list[Machine]:
+    """The machines of the plan."""
+    return fleet(
         plan.speeds,
         slots=plan.slots,
         prefill_rate_tokens_per_s=plan.prefill_rate_tokens_per_s,
         decode_rate_tokens_per_s=plan.decode_rate_tokens_per_s,
     )
-    calls = _calls(plan, machines, random)
+
+
+def drawn(
+    plan: Plan,
+    machines: Sequence[Machine] | None = None,
+    calls: Sequence[PlannedCall] | None = None,
+) -> Scenario:
+    """What the plan's seed makes of it. Machines of a file and calls of a trace stand in for the
+    plan's own.
+    """
+    random = Random(plan.seed)
+    machines = fleet_of(plan) if machines is None else machines
+    if calls is None:
+        calls = _calls(plan, machines, random)
     within_s = lower_bound_s(calls, machines)
     incidents = random_incidents(machines, plan.failures, within_s, random)
     rehearsal = in_other_words(_calls(replace(plan, calls=plan.rehearsal), machines, random))
