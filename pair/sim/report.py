@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pair.core.names import NodeId, Outcome
+from pair.core.names import FlowId, NodeId, Outcome
 from pair.core.waves import Lane, makespan_bound_s, wave_count
+from pair.sim.machine_cache import ideal_cached_tokens
 from pair.sim.machines import Machine
+from pair.sim.place import CallRecord
+from pair.sim.regret import Regret, regret_of
 from pair.sim.workload import PlannedCall
 from pair.sim.world import World
 
@@ -38,12 +41,17 @@ class SimulationReport:
 
     Attributes:
         makespan_s: first accept to last end of a call.
-        bound_s: no schedule of these calls on these machines, all healthy, ends sooner.
+        bound_s: T_LB: no schedule of these calls on these machines, all healthy, ends sooner.
+        over_bound: makespan_s / bound_s.
         waves: for a burst of equal calls, None else.
         alone_s: what the fastest machine needs alone, simulated with the same calls.
         limit: alone_s / bound_s. achieved: alone_s / makespan_s. efficiency: achieved / limit.
         ttft_s, queue_s: accept to first content byte, accept to the last lease.
         attempts: leases given, failed ones included.
+        busy_refusals: attempts that a full machine turned away (with several proxies).
+        prompt_tokens: of the answered calls; cached_tokens: of these, what machines had in a cache.
+        cached_share: their quotient. ideal_cached_share: the same for one cache without end.
+        fairness: see `fairness`. regret: see `regret_of`.
     """
 
     strategy: str
@@ -52,6 +60,7 @@ class SimulationReport:
     attempts: int
     makespan_s: float
     bound_s: float
+    over_bound: float
     waves: int | None
     alone_s: float
     alone_node: NodeId
@@ -60,6 +69,13 @@ class SimulationReport:
     efficiency: float
     ttft_s: Quantiles
     queue_s: Quantiles
+    busy_refusals: int
+    prompt_tokens: int
+    cached_tokens: int
+    cached_share: float | None
+    ideal_cached_share: float | None
+    fairness: float | None
+    regret: Regret
     nodes: tuple[Share, ...]
 
 
@@ -67,6 +83,9 @@ def simulation_report(world: World, alone: World) -> SimulationReport:
     """Reckon a finished run; `alone` is the same workload, run on the fastest machine only."""
     records = world.records
     machines = [place.machine for place in world.places.values()]
+    answered = [record for record in records if record.outcome is Outcome.ANSWERED]
+    prompt_tokens = sum(record.call.prompt_tokens for record in answered)
+    cached_tokens = sum(record.cached_tokens for record in answered)
     calls = [record.call for record in records]
     makespan_s, alone_s = _makespan_s(world), _makespan_s(alone)
     bound_s = lower_bound_s(calls, machines)
@@ -80,18 +99,73 @@ def simulation_report(world: World, alone: World) -> SimulationReport:
         attempts=sum(record.attempts for record in records),
         makespan_s=makespan_s,
         bound_s=bound_s,
+        over_bound=makespan_s / bound_s,
         waves=wave_count(len(calls), slots) if is_equal_burst(calls) else None,
         alone_s=alone_s,
         alone_node=alone_node,
         limit=alone_s / bound_s,
         achieved=alone_s / makespan_s,
         efficiency=bound_s / makespan_s,
-        ttft_s=quantiles(
-            [r.first_byte_s - r.call.at_s for r in records if r.first_byte_s is not None]
+        ttft_s=quantiles(ttfts_s(records)),
+        queue_s=quantiles(
+            [
+                record.granted_s - record.opened_s
+                for record in records
+                if record.granted_s is not None and record.opened_s is not None
+            ]
         ),
-        queue_s=quantiles([r.granted_s - r.call.at_s for r in records if r.granted_s is not None]),
+        busy_refusals=sum(record.refusals for record in records),
+        prompt_tokens=prompt_tokens,
+        cached_tokens=cached_tokens,
+        cached_share=cached_tokens / prompt_tokens if prompt_tokens else None,
+        ideal_cached_share=_ideal_cached_share(calls),
+        fairness=fairness(records, machines),
+        regret=regret_of(records, machines),
         nodes=_shares(world, makespan_s),
     )
+
+
+def behind_best_s(reports: Sequence[SimulationReport]) -> list[float]:
+    """For each run how much later it ended than the earliest of them."""
+    best_s = min(report.makespan_s for report in reports)
+    return [report.makespan_s - best_s for report in reports]
+
+
+def ttfts_s(records: Sequence[CallRecord]) -> list[float]:
+    """Accept to first content byte of each call that got so far, in the order of the calls."""
+    return [
+        record.first_byte_s - record.opened_s
+        for record in records
+        if record.first_byte_s is not None and record.opened_s is not None
+    ]
+
+
+def fairness(records: Sequence[CallRecord], machines: Sequence[Machine]) -> float | None:
+    """Jain's index (Jain, Chiu and Hawe 1984) of how long flows were held up.
+
+    (sum x)^2 / (n * sum x^2) over the n flows, where x is the mean slowdown of a flow's answered
+    calls, and a call's slowdown is the time from accept to end over what it needs on the fastest
+    machine for it alone, with nothing cached. 1: all flows were held up alike; 1 / n: one of them
+    bore it all. None with fewer than two flows.
+    """
+    kinds = list({_abilities(machine): machine for machine in machines}.values())
+    slowdowns: dict[FlowId, list[float]] = {}
+    for record in records:
+        if record.outcome is not Outcome.ANSWERED or record.closed_s is None:
+            continue
+        alone_s = min(kind.service_s(record.call) for kind in kinds)
+        if record.opened_s is not None and alone_s > 0:
+            slowdown = (record.closed_s - record.opened_s) / alone_s
+            slowdowns.setdefault(record.call.flow, []).append(slowdown)
+    means = [sum(each) / len(each) for each in slowdowns.values()]
+    if len(means) < 2:
+        return None
+    return sum(means) ** 2 / (len(means) * sum(mean**2 for mean in means))
+
+
+def _ideal_cached_share(calls: Sequence[PlannedCall]) -> float | None:
+    tokens = sum(call.prompt_tokens for call in calls)
+    return sum(ideal_cached_tokens(calls)) / tokens if tokens else None
 
 
 def _makespan_s(world: World) -> float:
@@ -127,7 +201,9 @@ def _abilities(machine: Machine) -> tuple[int, float, float]:
 
 def is_equal_burst(calls: Sequence[PlannedCall]) -> bool:
     """Whether the theory of waves is about these calls."""
-    return len({(call.at_s, call.prompt_tokens, call.output_tokens) for call in calls}) == 1
+    return len(
+        {(call.at_s, call.prompt_tokens, call.output_tokens) for call in calls}
+    ) == 1 and all(call.follows is None and not call.text for call in calls)
 
 
 def lower_bound_s(calls: Sequence[PlannedCall], machines: Sequence[Machine]) -> float:
@@ -145,13 +221,42 @@ def lower_bound_s(calls: Sequence[PlannedCall], machines: Sequence[Machine]) -> 
     for machine in machines:
         kind = replace(machine, id=NodeId(""), slots=1)
         slots[kind] = slots.get(kind, 0) + machine.slots
+    if any(call.text for call in calls):
+        return _bound_with_caches_s(calls, slots)
     best_s = [min(kind.service_s(call) for kind in slots) for call in calls]
-    latest_s = max(call.at_s + best for call, best in zip(calls, best_s, strict=True))
     worth = 0.0
     for kind, count in slots.items():
         ratios = (kind.service_s(call) / best for call, best in zip(calls, best_s, strict=True))
         worth += count / min(ratios)
-    return max(latest_s, sum(best_s) / worth)
+    return max(_latest_end_s(calls, best_s), sum(best_s) / worth)
+
+
+def _bound_with_caches_s(calls: Sequence[PlannedCall], slots: Mapping[Machine, int]) -> float:
+    """The same two bounds where prompts begin alike. Work is what a cache without end leaves of
+    all prompts, which is the same in any order; of one call that can be nothing but its answer.
+    """
+    prefill = max(kind.prefill_rate_tokens_per_s for kind in slots)
+    decode = max(kind.decode_rate_tokens_per_s for kind in slots)
+    output_s = [call.output_tokens / decode for call in calls]
+    uncached_tokens = sum(call.prompt_tokens for call in calls) - sum(ideal_cached_tokens(calls))
+    # A slot of each kind does either part of the work at no more than this share of the fastest.
+    worth = sum(
+        count
+        * max(kind.prefill_rate_tokens_per_s / prefill, kind.decode_rate_tokens_per_s / decode)
+        for kind, count in slots.items()
+    )
+    # One token each, because an order may save one that another pays: none is cached to its end.
+    least_s = max(uncached_tokens - len(calls), 0) / prefill + sum(output_s)
+    return max(_latest_end_s(calls, output_s), least_s / worth)
+
+
+def _latest_end_s(calls: Sequence[PlannedCall], needs_s: Sequence[float]) -> float:
+    """The last end if each call starts as it comes and takes so long."""
+    ends_s: list[float] = []
+    for call, needed_s in zip(calls, needs_s, strict=True):
+        after_s = 0.0 if call.follows is None else ends_s[call.follows] + call.after_s
+        ends_s.append(max(call.at_s, after_s) + needed_s)
+    return max(ends_s)
 
 
 def quantiles(durations_s: list[float]) -> Quantiles:
