@@ -78,6 +78,11 @@ def test_weak_strays_never_count_as_a_change() -> None:
     assert mean.value < 1.1
 
 
+def test_a_weak_stray_confirms_nothing() -> None:
+    mean = SETTLED.seen(1e6, 1.0)
+    assert mean.seen(1e6, 0.001).value == pytest.approx(mean.value, rel=0.01)
+
+
 def test_age_takes_evidence_but_never_the_last_of_it() -> None:
     assert SETTLED.aged(0.5).evidence == pytest.approx(SETTLED.evidence / 2)
     assert SETTLED.aged(0.0).evidence == 1.0

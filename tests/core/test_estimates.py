@@ -207,6 +207,11 @@ def test_tokens_are_reckoned_from_characters_where_no_engine_counts() -> None:
     assert alone.prefill_tokens_per_s == pytest.approx(1000)
 
 
+def test_the_template_around_short_prompts_says_little_of_the_ratio() -> None:
+    hello = answered(prompt=12, chars=5)
+    assert taught(answered(), *[hello] * 50).chars_per_token(MODEL) == pytest.approx(4.0, rel=0.05)
+
+
 @pytest.mark.parametrize("chars", [100, 100_000])
 def test_images_and_left_out_caches_say_nothing_of_the_ratio(chars: int) -> None:
     assert taught(answered(chars=chars)).chars_per_token(MODEL) == CHARS_PER_TOKEN

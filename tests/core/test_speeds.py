@@ -48,6 +48,20 @@ def test_a_call_in_one_piece_moves_most_what_made_most_of_its_time() -> None:
     assert speed.prefill_tokens_per_s == pytest.approx(1000, rel=0.01)
 
 
+@pytest.mark.parametrize(("uncached", "output"), [(1000, 900), (9000, 100)])
+def test_both_rates_of_a_call_in_one_piece_move_by_their_shares(
+    uncached: float, output: float
+) -> None:
+    """Both have their full weight of tokens; 1 s of 10 is of the one rate, 9 s of the other."""
+    before = [parts(1.0, 1.0)] * 2
+    speed = speed_of(*before, Cost(uncached, 1.0, False, output, None, None, output, 20.0, None))
+    moved, kept = speed.tpot_s / 0.01, 1000 / speed.prefill_tokens_per_s
+    if uncached > 1000:
+        moved, kept = kept, moved
+    assert moved > 1.2
+    assert kept == pytest.approx(1.0, abs=0.02)
+
+
 @pytest.mark.parametrize("uncached", [0.0, 0.5])
 def test_less_than_a_token_tells_no_rate(uncached: float) -> None:
     assert learned(parts(0.001, 1.0, uncached=uncached)).prefill is None
