@@ -13,6 +13,8 @@ import logging
 import os
 import tempfile
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pair.core.estimates import Estimates, Learned
@@ -56,14 +58,29 @@ class Memory:
             estimates.restore(learned)
             self._kept = estimates.learned()
 
-    async def run(self, estimates: Estimates) -> None:
-        """Save now and then, and once more at the end; ends when it is cancelled."""
+    @asynccontextmanager
+    async def kept(self, estimates: Estimates) -> AsyncIterator[None]:
+        """Load, and keep the file up to date for as long as this is entered."""
+        await self.load(estimates)
+        tasks = asyncio.TaskGroup()
+        await tasks.__aenter__()
+        saving = tasks.create_task(self.run(estimates), name="what was learned")
         try:
-            while True:
-                await asyncio.sleep(self._save_every_s)
-                await self.save(estimates)
+            yield
         finally:
-            await self.save(estimates)
+            saving.cancel()
+            # Without the error of whoever is inside: the group would put itself around it.
+            await tasks.__aexit__(None, None, None)
+            await self.save(estimates)  # a task that is cancelled before it began does nothing
+
+    async def run(self, estimates: Estimates) -> None:
+        """Save now and then; ends when it is cancelled."""
+        while True:
+            await asyncio.sleep(self._save_every_s)
+            try:
+                await self.save(estimates)
+            except Exception:
+                logger.exception("saving what was learned")
 
     async def save(self, estimates: Estimates) -> None:
         """Write the file, whole or not at all; not where nothing has changed. A disk that does not

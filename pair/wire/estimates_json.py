@@ -84,7 +84,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_learned(learned: Learned) -> bytes:
-    """All of it as JSON; 3 ms for 1,000 replicas."""
+    """All of it as JSON that `decode_learned` reads; 3 ms for 1,000 replicas."""
     replicas = [
         _Replica(
             node=entry.replica.node,
@@ -95,10 +95,12 @@ def encode_learned(learned: Learned) -> bytes:
             load_s=_to_wire(entry.load_s),
         )
         for entry in learned.replicas[-ENTRIES_LIMIT:]
+        if _readable(entry.replica.node, entry.replica.engine, entry.replica.model)
     ]
     models = [
         _Model(entry.model, _to_wire(entry.chars_per_token), entry.output_tokens)
         for entry in learned.models[-ENTRIES_LIMIT:]
+        if _readable(entry.model)
     ]
     return _encoder.encode(_File(VERSION, replicas, models))
 
@@ -124,6 +126,14 @@ def decode_learned(text: bytes) -> Learned:
             LearnedModel(ModelName(model.model), _mean(model.chars_per_token), model.output_tokens)
             for model in file.models
         ),
+    )
+
+
+def _readable(*names: str) -> bool:
+    """Whether the reader takes these; engines' lists may have halves of characters in them."""
+    return all(
+        len(name) <= _NAME_LIMIT_CHARS and not any("\ud800" <= char <= "\udfff" for char in name)
+        for name in names
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from pair.core.estimates import Estimates, Finished
 from pair.core.events import Usage
 from pair.core.names import EngineName, ModelName, NodeId, ReplicaId
+from pair.errors import UnusableAddress
 from pair.proxy.memory import FILE_NAME, Memory
 from pair.wire.estimates_json import decode_learned
 from tests.relay.wires import eventually
@@ -143,24 +144,51 @@ async def test_where_nothing_was_learned_nothing_is_written(tmp_path: Path) -> N
     assert (tmp_path / FILE_NAME).exists()
 
 
-async def test_it_saves_now_and_then_while_it_runs(tmp_path: Path) -> None:
+async def test_it_saves_now_and_then(tmp_path: Path) -> None:
     kept, estimates = memory(tmp_path, save_every_s=0.001), Estimates(8)
-    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(kept.run(estimates))
+    async with kept.kept(estimates):
         learn(estimates)
         await eventually(lambda: FILE_NAME in names_in(tmp_path))
-        running.cancel()
+        assert (await remembered(tmp_path)).speed(REPLICA) is not None
+
+
+async def test_it_loads_at_the_beginning_and_saves_at_the_end(tmp_path: Path) -> None:
+    first = Estimates(8)
+    async with memory(tmp_path).kept(first):
+        learn(first)
+    second = Estimates(8)
+    async with memory(tmp_path).kept(second):
+        assert second.speed(REPLICA) == first.speed(REPLICA)
+
+
+async def test_whoever_fails_inside_fails_as_himself_and_it_is_saved(tmp_path: Path) -> None:
+    """A group of tasks would put an ExceptionGroup around an address that is in use."""
+
+    async def proxy() -> None:
+        estimates = Estimates(8)
+        async with memory(tmp_path).kept(estimates):
+            learn(estimates)
+            raise UnusableAddress("in use")
+
+    with pytest.raises(UnusableAddress):
+        await proxy()
     assert (await remembered(tmp_path)).speed(REPLICA) is not None
 
 
-async def test_it_saves_at_the_end(tmp_path: Path) -> None:
-    kept, estimates = memory(tmp_path), Estimates(8)
+async def test_a_cancelled_proxy_keeps_what_it_learned(tmp_path: Path) -> None:
+    estimates, entered = Estimates(8), asyncio.Event()
+
+    async def proxy() -> None:
+        async with memory(tmp_path).kept(estimates):
+            learn(estimates)
+            entered.set()
+            await asyncio.Event().wait()
+
     async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(kept.run(estimates))
-        await asyncio.sleep(0)  # so that it has begun
-        learn(estimates)
+        running = tasks.create_task(proxy())
+        await entered.wait()
         running.cancel()
-    assert (await remembered(tmp_path)).speed(REPLICA) == estimates.speed(REPLICA)
+    assert (await remembered(tmp_path)).speed(REPLICA) is not None
 
 
 async def test_of_two_writes_under_way_the_newer_one_stays(

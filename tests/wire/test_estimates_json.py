@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -138,6 +139,16 @@ def test_a_garbled_file_is_an_error_that_says_so(text: bytes) -> None:
 def test_whatever_stands_in_the_file_is_read_or_garbled(text: bytes) -> None:
     with contextlib.suppress(GarbledEstimates):
         decode_learned(text)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "m" * 513])
+def test_a_name_that_could_not_be_read_spoils_nothing(name: str) -> None:
+    odd = replace(REPLICA, model=ModelName(name))
+    learned = Learned(
+        (replace(SAMPLE.replicas[0], replica=odd), *SAMPLE.replicas),
+        (replace(SAMPLE.models[0], model=ModelName(name)), *SAMPLE.models),
+    )
+    assert decode_learned(encode_learned(learned)) == SAMPLE
 
 
 def test_another_version_is_told_even_where_its_form_is_another() -> None:
