@@ -187,7 +187,8 @@ async def _until_stopped(
             own = own_sighting(settings, machine, node)
         if parts.proxy:
             with _in_use_flag("--listen"):
-                proxy = await stack.enter_async_context(make_proxy(settings, machine, own))
+                made = make_proxy(settings, machine, own_folders().state, own)
+                proxy = await stack.enter_async_context(made)
             for line in proxy_lines(settings, proxy.addresses, parts):
                 mention(line)
         if node is not None:

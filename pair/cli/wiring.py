@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +21,7 @@ from pair.core.names import NodeId
 from pair.discovery.advertiser import Advertiser
 from pair.discovery.browser import Browser, Reach
 from pair.discovery.source import Listener, Source
+from pair.proxy.memory import FILE_NAME, Memory
 from pair.proxy.service import Proxy
 from pair.settings import Settings
 from pair.wire.advert import Advert, clean_name
@@ -48,19 +50,23 @@ class OwnNode:
         """Nothing was opened."""
 
 
-def make_proxy(settings: Settings, machine: NodeId, own: NodeSighted | None = None) -> Proxy:
+def make_proxy(
+    settings: Settings, machine: NodeId, state: Path, own: NodeSighted | None = None
+) -> Proxy:
     """A proxy, to be entered.
 
     Args:
         machine: the id of the machine that it runs on.
+        state: the folder in which it keeps what it learns.
         own: the node in this process, None without one.
     """
+    memory = Memory(state / FILE_NAME, save_every_s=settings.estimates.save_every_s)
     sources: list[Callable[[Listener], Source]] = []
     if settings.proxy.discovery:
         sources.append(lambda listener: Browser(listener, Reach.NETWORK))
     if own is not None:
         sources.append(lambda listener: OwnNode(listener, own))
-    return Proxy(settings, proxy_id=machine, sources=sources)
+    return Proxy(settings, proxy_id=machine, sources=sources, memory=memory)
 
 
 def make_private_proxy(settings: Settings, machine: NodeId, house: str) -> Proxy:

@@ -50,7 +50,7 @@ class FinishTime:
         if not offers:
             warm = [replica for replica in free if replica.report.resident is not False]
             return self._blind.choose(ticket, warm or free, outlook, now)
-        best = _best(ticket, offers, outlook, now)
+        best = _best(ticket, _spread(ticket, offers, outlook), outlook, now)
         if self._may_wait(ticket, best, outlook, now):
             sooner = outlook.sooner(ticket, best, _EQUAL * best.service_s, now)
             if sooner is not None:
@@ -70,6 +70,22 @@ class FinishTime:
         return waiting < _LONG_LINE or waiting < outlook.could_finish(
             ticket.name, best.service_s, now
         )
+
+
+def _spread(ticket: Ticket, offers: list[Offer], outlook: Outlook) -> list[Offer]:
+    """A wave that began cold goes to all nodes that are equally fast before any has more than its
+    share: else all siblings would follow the first, onto the one node that has read their prompt.
+    """
+    first = min(offers, key=lambda offer: offer.service_s)
+    if not outlook.had_share(ticket, first):
+        return offers
+    limit_s = (first.service_s + first.saved_s) * (1 + _EQUAL)
+    others = [
+        offer
+        for offer in offers
+        if offer.service_s + offer.saved_s <= limit_s and not outlook.had_share(ticket, offer)
+    ]
+    return others or offers
 
 
 def _best(ticket: Ticket, offers: list[Offer], outlook: Outlook, now: float) -> Offer:

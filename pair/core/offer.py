@@ -15,6 +15,7 @@ class Offer:
     Attributes:
         starts_at: when its slot is free (clock of `now`).
         prefill_s, decode_s, load_s: of this call there.
+        saved_s: prefill that its cache saves.
         cached_tokens, prompt_tokens: of its prompt.
         lease: the call whose slot it is, None for one that is free.
     """
@@ -24,6 +25,7 @@ class Offer:
     load_s: float
     prefill_s: float
     decode_s: float
+    saved_s: float
     cached_tokens: float
     prompt_tokens: float
     lease: LeaseId | None = None

@@ -161,6 +161,12 @@ class Outlook:
         """What a free replica could do; None while nothing is known of any that holds the model."""
         return self._offer(ticket, replica, now, replica.load + 1, now)
 
+    def had_share(self, ticket: Ticket, offer: Offer) -> bool:
+        """Whether this node has had its share of the wave that the ticket belongs to."""
+        wave = self.siblings.of(ticket.id)
+        nodes = len(self.fleet.holders(ticket.name))
+        return wave is not None and wave.has_share(offer.replica.id.node, nodes)
+
     def sooner(self, ticket: Ticket, than: Offer, gain_s: float, now: float) -> Offer | None:
         """The busy slot on which the ticket would end soonest, if that is sooner by at least
         `gain_s` than on a free one; others that wait may have been promised it before.
@@ -233,6 +239,7 @@ class Outlook:
             speed.load_s if replica.report.resident is False else 0.0,
             (tokens - cached) / speed.prefill_tokens_per_s,
             output * speed.tpot_s,
+            cached / speed.prefill_tokens_per_s,
             cached,
             tokens,
             lease,
@@ -242,11 +249,6 @@ class Outlook:
         opened = ticket.opened
         if not opened.prompt.fingerprints:
             return self.sessions.chars_at(opened.session, replica.id)
-        wave = self.siblings.of(ticket.id)
-        if wave is not None and wave.has_share(
-            replica.id.node, len(self.fleet.holders(ticket.name))
-        ):
-            return 0
         return self.prefixes.cached_chars(replica, opened.prompt)
 
     def _may_come(self, ticket: Ticket, replica: Replica, now: float) -> bool:

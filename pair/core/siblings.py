@@ -2,8 +2,8 @@
 
 Separate because it bounds what a warm prefix may do. Each sibling alone would go where the prefix
 already is; all together they would pile up on the node that happened to read it first. So a wave
-that began cold spreads: a node that has had its share of it, calls / nodes rounded up, is no longer
-credited with the prefix.
+that began cold spreads over nodes that are equally fast: none gets more than its share of it, calls
+/ nodes rounded up, while another one is free.
 """
 
 from __future__ import annotations

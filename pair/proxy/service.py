@@ -22,6 +22,7 @@ from pair.proxy.dispatcher import Dispatcher
 from pair.proxy.front_door import FrontDoor
 from pair.proxy.gate import Gate
 from pair.proxy.links import Links
+from pair.proxy.memory import Memory
 from pair.proxy.prober import Prober
 from pair.proxy.report_streams import ReportStreams
 from pair.proxy.silence import Silences
@@ -37,6 +38,7 @@ class Proxy:
     Args:
         proxy_id: lasting id of this proxy, for its snapshot.
         sources: makers of sources of nodes besides the user's own list, such as an mDNS browser.
+        memory: where what is learned of the house is kept, None to forget it.
 
     Attributes:
         addresses: where it listens, with real ports, once entered.
@@ -49,11 +51,13 @@ class Proxy:
         *,
         proxy_id: str,
         sources: Sequence[Callable[[Listener], Source]] = (),
+        memory: Memory | None = None,
     ) -> None:
         self.addresses: tuple[str, ...] = ()
         self._settings = settings
         self._proxy_id = proxy_id
         self._makers = sources
+        self._memory = memory
         self._stack = AsyncExitStack()
         self._front: Front | None = None
         self._dispatcher: Dispatcher | None = None
@@ -80,6 +84,9 @@ class Proxy:
         scheduler = Scheduler(
             settings.limits(), strategy_named(settings.proxy.strategy), loop.time()
         )
+        if self._memory is not None:
+            estimates = scheduler.matching.outlook.estimates
+            await stack.enter_async_context(self._memory.kept(estimates))
         upstream_limits = settings.upstream_limits()
         keys = {
             base_url(node.url): key

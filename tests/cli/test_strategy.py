@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pair.cli.running_proxy import RunningProxy
@@ -87,12 +89,12 @@ def test_a_model_without_a_name_is_wrong_usage(pair: Pair) -> None:
     assert "--model goes with the NAME of a strategy" in run.err
 
 
-async def test_a_running_proxy_is_switched_and_begins_with_its_settings() -> None:
+async def test_a_running_proxy_is_switched_and_begins_with_its_settings(tmp_path: Path) -> None:
     settings = Settings(
         proxy=ProxySettings(listen=("127.0.0.1:0",), discovery=False, strategy="queue-depth"),
         strategies=(ModelStrategy("m", "round-robin"),),
     )
-    async with make_proxy(settings, NodeId("p" * 32)) as proxy:
+    async with make_proxy(settings, NodeId("p" * 32), tmp_path) as proxy:
         async with RunningProxy(f"http://{proxy.addresses[0]}") as running:
             shown = await running.strategy()
             assert (shown["strategy"], shown["models"]) == ("queue-depth", {"m": "round-robin"})

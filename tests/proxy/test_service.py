@@ -22,6 +22,7 @@ from pair.core.events import NodeSighted
 from pair.core.names import NodeId, Outcome
 from pair.discovery.source import Listener
 from pair.errors import SettingsError, UnusableAddress
+from pair.proxy.memory import Memory
 from pair.proxy.service import Proxy
 from pair.settings import FixedNode, ProxySettings, Settings
 from tests.support.house import FAST, WAIT_S, House, chat, house
@@ -247,3 +248,26 @@ async def test_left_in_the_middle_of_everything_it_leaves_nothing(temporary: Pat
             await engine.journal.until(lambda: engine.journal.counters.running == 0, WAIT_S)
     assert proxy.scheduler.desk.closed_count[Outcome.FAILED] == 1
     assert not proxy.scheduler.desk.tickets
+
+
+async def test_what_is_learned_of_the_house_survives_a_restart(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "learned.json", save_every_s=3600.0)
+    async with EchoEngine(STEADY) as engine:
+        settings = listening_at(FREE, nodes=(FixedNode(engine.url, name="one"),))
+        async with (
+            Proxy(settings, proxy_id="p", memory=memory) as proxy,
+            aiohttp.ClientSession(f"http://{proxy.addresses[0]}") as client,
+        ):
+            question = chat(tokens=20)
+            async with client.post("/v1/chat/completions", json=question) as answer:
+                assert answer.status == 200
+                await answer.read()
+            learned = proxy.scheduler.matching.outlook.estimates.learned()
+        again = Memory(tmp_path / "learned.json", save_every_s=3600.0)
+        async with Proxy(settings, proxy_id="p", memory=again) as proxy:
+            known = proxy.scheduler.matching.outlook.estimates
+            (replica,) = learned.replicas
+            before, speed = replica.tpots_s[0][1], known.speed(replica.replica)
+            assert speed is not None
+            assert speed.tpot_s == pytest.approx(before.value)
+            assert speed.tpot_s == pytest.approx(0.01, rel=0.2)
