@@ -18,10 +18,10 @@ class ProxySettings:
         form="address",
     )
     strategy: str = knob(
-        "queue-depth",
+        "finish-time",
         "",
-        "How a replica is chosen; `queue-depth` needs to learn nothing first. Another for single "
-        "models: [strategies].",
+        "How a replica is chosen: where the call should end first, by the speeds and caches that "
+        "were learned; until then it counts calls. Another for single models: [strategies].",
         form="strategy",
     )
     discovery: bool = knob(

@@ -41,7 +41,7 @@ def test_what_is_set_survives_and_what_is_unset_is_the_default_again(
     assert pair("settings", "unset", "nodes").code == 0
     assert "nodes" not in (home / "config.toml").read_text()
     run = pair("settings", "unset", "proxy.strategy")
-    assert run.out == "proxy.strategy = queue-depth (the default)\n"
+    assert run.out == "proxy.strategy = finish-time (the default)\n"
 
 
 @pytest.mark.parametrize(
