@@ -15,6 +15,7 @@ from pair.core.prefix_cache import (
     CHARS_PER_TOKEN,
     COLD_CALLS,
     NOISE_CHARS,
+    UNCACHED_CALLS,
     Awaited,
     Evicted,
     Evidence,
@@ -33,6 +34,9 @@ SHRINKAGE: Final = 0.8
 
 CAPACITY_LEAST_CHARS: Final = 32_768
 """No engine that shares pages has less than one long prompt."""
+
+ANSWER_CHARS: Final = 16_384
+"""What is cached beyond what was expected may be the latest answer, but few are longer."""
 
 _Block = tuple[float, int]
 """When it was last used (s), and its characters."""
@@ -55,6 +59,8 @@ class BlockCache:
         self.size = 0
 
     def cached_chars(self, replica: Replica, prompt: Prompt) -> int:
+        if self._cold_calls >= UNCACHED_CALLS:
+            return 0
         return block_end(self._holders.depth(self._number, prompt.fingerprints))
 
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
@@ -84,9 +90,10 @@ class BlockCache:
         evidence = self._awaited.take(prompt) or self._evidence(prompt)
         if evidence.missed(cached_chars):
             self._missed(prompt, cached_chars)
-        elif evidence.expected_chars:
+        elif cached_chars >= NOISE_CHARS:
             self._cold_calls = 0
-        if evidence.found_ghost(cached_chars):
+        unforeseen = cached_chars - evidence.expected_chars > ANSWER_CHARS
+        if unforeseen or evidence.found_ghost(cached_chars):
             self._capacity_chars = int(self._capacity_chars * GROWTH)
 
     def evicted(self, replica: Replica, prompt: Prompt, now: float) -> Evicted | None:

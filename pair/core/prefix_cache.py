@@ -40,6 +40,10 @@ COLD_CALLS: Final = 2
 """Calls in a row that found nothing where much was due: the engine has been started again."""
 
 
+UNCACHED_CALLS: Final = 6
+"""So many in a row: it keeps nothing at all, or does not say so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evicted:
     """What a prompt would push out of a replica's cache.

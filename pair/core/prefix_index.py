@@ -75,8 +75,8 @@ class PrefixIndex:
         self._resized(cache, before)
 
     def released(self, replica: Replica, prompt: Prompt, now: float) -> None:
-        """A call that was prefilled is over (the same `Prompt` object): its slot is free for
-        others to go on from. Untold, the replica's count of our calls is the guess.
+        """A call that was prefilled is over : its slot is free for others to go
+        on from. Untold, the replica's count of our calls is the guess.
         """
         if (cache := self._cache(replica)) is not None:
             cache.released(prompt, now)

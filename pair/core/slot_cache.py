@@ -20,6 +20,7 @@ from pair.core.prefix_cache import (
     COLD_CALLS,
     FOUND_SHARE,
     NOISE_CHARS,
+    UNCACHED_CALLS,
     Awaited,
     Evicted,
     Evidence,
@@ -42,6 +43,11 @@ SHELF_SHARE: Final = 0.25
 
 GHOSTS_LIMIT: Final = 32
 """Sequences remembered beyond the shelf; enough to see that it is larger."""
+
+
+MARGIN: Final = 1.25
+"""By how much the shelf is thought larger than has been seen: conversations grow, and so does what
+lies between two turns of one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +106,7 @@ class SlotCache:
 
     def cached_chars(self, replica: Replica, prompt: Prompt) -> int:
         depth = self._holders.depth(self._number, prompt.fingerprints)
-        if not depth:
+        if not depth or self._cold_calls >= UNCACHED_CALLS:
             return 0
         chars, last = block_end(depth), prompt.fingerprints[depth - 1]
         idle = self._idle(replica, ours=replica.ours)
@@ -140,7 +146,7 @@ class SlotCache:
 
     def released(self, prompt: Prompt, now: float) -> None:
         for one in self._slots:
-            if one.busy and one.prompt is prompt:
+            if one.busy and (one.prompt is prompt or one.prompt == prompt):
                 one.busy, one.used_at = False, now
                 return
 
@@ -152,10 +158,11 @@ class SlotCache:
             evidence = self._evidence(plan, prompt)
         if evidence.missed(cached_chars):
             self._missed(evidence, prompt, cached_chars)
-        elif evidence.expected_chars:
+        elif cached_chars >= NOISE_CHARS:
             self._cold_calls = 0
         if evidence.found_ghost(cached_chars):
-            self._capacity_chars = max(self._capacity_chars, evidence.ghost_distance_chars)
+            needed = int(evidence.ghost_distance_chars * MARGIN)
+            self._capacity_chars = max(self._capacity_chars, needed)
             self._fill()
 
     def evicted(self, replica: Replica, prompt: Prompt, now: float) -> Evicted | None:
@@ -163,16 +170,21 @@ class SlotCache:
         if plan.slot is None or plan.continued:
             return None
         held = plan.slot.prompt
-        if held.chars > self._capacity_chars:
-            return worth(held.chars - plan.slot.shared_chars(prompt), plan.slot.used_at, now)
         over = self._shelf_chars + held.chars - self._capacity_chars
+        chars, used_at = 0, 0.0
         if plan.shelved is not None:
             over -= plan.shelved.prompt.chars
-        chars, used_at = 0, 0.0
+            lost = plan.shelved.prompt.chars - plan.chars
+            if lost >= block_end(1):  # it comes back, and its end is overwritten
+                chars, used_at = lost, plan.shelved.used_at
+        if held.chars > self._capacity_chars:
+            chars += held.chars - plan.slot.shared_chars(prompt)
+            return worth(chars, max(used_at, plan.slot.used_at), now)
         for one in self._shelf:
-            if chars >= over:
+            if over <= 0:
                 break
             if one is not plan.shelved:
+                over -= one.prompt.chars
                 chars += one.prompt.chars
                 used_at = max(used_at, one.used_at)
         return worth(chars, used_at, now)
@@ -254,8 +266,8 @@ class SlotCache:
             # Half at a time, since there are other reasons for a miss.
             self._capacity_chars = max(evidence.distance_chars - 1, self._capacity_chars // 2)
             self._trim()
-        cold = cached_chars < NOISE_CHARS
-        self._cold_calls = self._cold_calls + 1 if cold else 0
+        elif cached_chars < NOISE_CHARS:
+            self._cold_calls += 1
         restarted = self._cold_calls >= COLD_CALLS
         limit = cached_chars / FOUND_SHARE + NOISE_CHARS
         own = prompt_key(prompt)
