@@ -24,6 +24,11 @@ until they are whole. The fastest engines of 2026 need five times as long."""
 _GUESSED_WEIGHT = 0.5
 """Of prompt tokens that are reckoned from characters."""
 
+_UNKNOWN_WEIGHT, _PREDICTED_WEIGHT = 0.05, 0.2
+"""Of a prefill that is faster than known where the engine does not tell what it had cached: rather
+a hit than a faster machine, even if the prefix index has foreseen another (it forgets at a restart,
+the engine does not). Not 0, for a machine does become free of other work."""
+
 _CLOCK_FACTOR, _CLOCK_SLACK_S = 1.1, 0.1
 """An engine's clock that says more than this over what the whole call took here is wrong."""
 
@@ -36,7 +41,8 @@ class Cost:
         uncached: tokens of the prompt that the engine had to read.
         sure: 1 where the engine has told the prompt's tokens, less where they are reckoned from its
             characters.
-        maybe_cached: a part of `uncached` may have been in the engine's cache after all.
+        fast_weight: how much a prefill counts that is faster than known: 1 where the engine has
+            told what it had cached, little where it may have had more than is thought.
         prefill_s, decode_s: None where nothing tells this part from the other.
         output: tokens of the answer; None where nobody has counted them.
         decoded: the tokens in `decode_s`: of a stream all but the first.
@@ -46,7 +52,7 @@ class Cost:
 
     uncached: float
     sure: float
-    maybe_cached: bool
+    fast_weight: float
     output: float | None
     prefill_s: float | None
     decode_s: float | None
@@ -89,9 +95,10 @@ def cost_of(
     prompt, sure = possible_count(usage.prompt_tokens), 1.0
     if prompt is None:
         prompt, sure = possible_count(guessed_tokens) or 0.0, _GUESSED_WEIGHT
-    cached = possible_count(usage.cached_tokens)
+    cached, fast_weight = possible_count(usage.cached_tokens), 1.0
     if cached is None:
         cached = possible_count(guessed_cached_tokens)
+        fast_weight = _UNKNOWN_WEIGHT if cached is None else _PREDICTED_WEIGHT
     output, load_s = output_of(usage), possible_s(usage.load_s)
     prefill_s, decode_s = _engine_clocks(usage, possible_s(service_s))
     whole_s, first_s = _without(load_s, service_s), _without(load_s, first_byte_s)
@@ -111,7 +118,7 @@ def cost_of(
     return Cost(
         uncached=max(0.0, prompt - (cached or 0.0)),
         sure=sure,
-        maybe_cached=cached is None,
+        fast_weight=fast_weight,
         output=output,
         prefill_s=prefill_s,
         decode_s=decode_s,

@@ -38,10 +38,8 @@ little beside them on any engine."""
 _LOADED_S = 0.2
 """Below this the model was in memory: Ollama gives 10 to 50 ms of load for such calls, too."""
 
-_CACHED_FACTOR = 1.5
-_MAYBE_CACHED_WEIGHT = 0.05
-"""A prefill that is faster than known by this factor, of an engine that does not tell what it had
-cached: rather a hit than a faster machine, so it counts little."""
+_FAST_FACTOR = 1.5
+"""A prefill is faster than known from here on (`Cost.fast_weight`); less is noise."""
 
 _HALF_LIFE_S = 3600.0
 """Of the evidence: after a pause the machine may be on battery, or do something else."""
@@ -152,8 +150,8 @@ class Rates:
     def _learn_prefill(self, rate: float, cost: Cost, share: float) -> None:
         weight = _weight(cost.uncached, _FULL_PROMPT_TOKENS) * cost.sure * share
         known = self.prefill
-        if known is not None and cost.maybe_cached and rate > known.value * _CACHED_FACTOR:
-            weight *= _MAYBE_CACHED_WEIGHT
+        if known is not None and rate > known.value * _FAST_FACTOR:
+            weight *= cost.fast_weight
         if weight > 0.0 and PREFILL_LIMITS[0] <= rate <= PREFILL_LIMITS[1]:
             self.prefill = seen(known, rate, weight)
 

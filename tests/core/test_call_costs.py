@@ -62,11 +62,11 @@ def test_the_load_is_no_part_of_the_whole() -> None:
 
 def test_engines_counts_stand_before_those_that_are_guessed() -> None:
     told = cost(Usage(100, 30, 9), tokens=500.0, cached=400.0)
-    assert (told.uncached, told.sure, told.maybe_cached) == (70, 1.0, False)
+    assert (told.uncached, told.sure, told.fast_weight) == (70, 1.0, 1.0)
     guessed = cost(Usage(None, None, 9), tokens=500.0, cached=400.0)
-    assert (guessed.uncached, guessed.maybe_cached) == (100, False)
+    assert guessed.uncached == 100
     assert guessed.sure < 1.0
-    assert cost(Usage(100, None, 9)).maybe_cached
+    assert cost(Usage(100, None, 9)).fast_weight < guessed.fast_weight < 0.5  # no stray confirms it
     assert cost(Usage(100, 130, 9)).uncached == 0
 
 

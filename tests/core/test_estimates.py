@@ -134,6 +134,13 @@ def test_hits_that_an_engine_does_not_tell_do_not_make_it_fast() -> None:
     assert 900 < speed.prefill_tokens_per_s < 1500
 
 
+def test_hits_that_nobody_foresaw_do_not_either_but_a_free_machine_shows() -> None:
+    usual = replace(answered(cached=None, timed=True), expected_cached_tokens=0.0)
+    fast = replace(answered(0.1, cached=None, timed=True), expected_cached_tokens=0.0)
+    assert speed_of(*[usual] * 5, *[fast] * 3).prefill_tokens_per_s < 1400
+    assert speed_of(*[usual] * 5, *[fast] * 50).prefill_tokens_per_s > 8000
+
+
 def test_a_short_prompt_says_little_of_the_prefill_rate() -> None:
     """4 tokens in 20 ms are the network, not 200 tokens/s."""
     short = answered(0.02, prompt=4, timed=True)

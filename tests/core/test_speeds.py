@@ -8,7 +8,7 @@ from pair.core.speeds import BUCKETS, STEP_RATIO, Rates, Speed, bucket_of, remem
 
 
 def parts(prefill_s: float | None, decode_s: float | None, *, uncached: float = 1000.0) -> Cost:
-    return Cost(uncached, 1.0, False, 100, prefill_s, decode_s, 100, None, None)
+    return Cost(uncached, 1.0, 1.0, 100, prefill_s, decode_s, 100, None, None)
 
 
 def learned(*costs: Cost) -> Rates:
@@ -37,12 +37,12 @@ def test_a_rate_that_is_not_known_is_guessed_from_the_other() -> None:
 
 
 def test_of_a_replica_of_which_nothing_is_told_nothing_is_known() -> None:
-    assert learned(Cost(10, 1.0, False, None, None, None, 0, 5.0, 3.0)).speed(1) is None
+    assert learned(Cost(10, 1.0, 1.0, None, None, None, 0, 5.0, 3.0)).speed(1) is None
 
 
 def test_a_call_in_one_piece_moves_most_what_made_most_of_its_time() -> None:
     before = parts(1.0, 1.0)
-    long_answer = Cost(10, 1.0, False, 1000, None, None, 1000, 20.0, None)  # predicted: 10 s
+    long_answer = Cost(10, 1.0, 1.0, 1000, None, None, 1000, 20.0, None)  # predicted: 10 s
     speed = speed_of(before, before, long_answer)
     assert speed.tpot_s > 0.013
     assert speed.prefill_tokens_per_s == pytest.approx(1000, rel=0.01)
@@ -54,7 +54,7 @@ def test_both_rates_of_a_call_in_one_piece_move_by_their_shares(
 ) -> None:
     """Both have their full weight of tokens; 1 s of 10 is of the one rate, 9 s of the other."""
     before = [parts(1.0, 1.0)] * 2
-    speed = speed_of(*before, Cost(uncached, 1.0, False, output, None, None, output, 20.0, None))
+    speed = speed_of(*before, Cost(uncached, 1.0, 1.0, output, None, None, output, 20.0, None))
     moved, kept = speed.tpot_s / 0.01, 1000 / speed.prefill_tokens_per_s
     if uncached > 1000:
         moved, kept = kept, moved
