@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pair.agent.turns import ReplicaKey, Turns
 from pair.core.draining import Draining
 from pair.core.names import EngineName, ModelName
 from pair.errors import BookkeepingError
-
-ReplicaKey = tuple[EngineName, ModelName]
 
 PEAKS_LIMIT = 4096
 """Most peaks kept, as many as a node reports replicas. An engine that never counts has its peaks
@@ -57,21 +56,33 @@ class Admission:
         self._by_proxy: Counter[tuple[ReplicaKey, str]] = Counter()
         self._peak: dict[ReplicaKey, int] = {}
         self._draining: dict[ReplicaKey, Draining] = {}
+        self.turns = Turns(changed)
+
+    def full(self, key: ReplicaKey, slots: int, proxy: str | None = None) -> bool:
+        """Whether there is no slot, or none but for those whose turn comes first; whoever is told
+        so and came through a proxy has a turn after those.
+        """
+        taken = self.taken(key)
+        if slots - taken > self.turns.ahead(key, proxy):
+            return False
+        if proxy is not None:
+            self.turns.turned_away(key, proxy, slots, taken)
+            self._changed()
+        return True
 
     def admit(self, key: ReplicaKey, slots: int, proxy: str | None = None) -> Admitted | None:
-        """Take a slot, None if all are taken. `slots` may have shrunk since others were
-        admitted.
-        """
-        taken = self.taken(key) + 1
-        if taken > slots:
+        """Take a slot, None if it is `full`. `slots` may have shrunk since others were admitted."""
+        if self.full(key, slots, proxy):
             return None
+        taken = self.taken(key) + 1
         self._running[key] += 1
         if proxy is not None:
             self._by_proxy[key, proxy] += 1
+            self.turns.came(key, proxy)
         self._peak[key] = max(taken, self._peak.pop(key, 0))
         if len(self._peak) > PEAKS_LIMIT:
             del self._peak[next(iter(self._peak))]
-        self._changed()
+        self._count_changed(key)
         return Admitted(key, proxy)
 
     def settle(self, admitted: Admitted, *, left_at: float | None = None) -> None:
@@ -86,7 +97,7 @@ class Admission:
             _take_one(self._by_proxy, (admitted.key, admitted.proxy))
         if left_at is not None:
             self._draining.setdefault(admitted.key, Draining()).add(left_at)
-        self._changed()
+        self._count_changed(admitted.key)
 
     def running(self, key: ReplicaKey) -> int:
         """Requests admitted to this replica and not settled."""
@@ -134,7 +145,7 @@ class Admission:
         draining.seen(load - self._running[key], asked_at)
         self._settle_peak(key)
         if len(draining) < drained:
-            self._changed()
+            self._count_changed(key)
         return foreign
 
     def expire(self, key: ReplicaKey, now: float, grace_s: float) -> None:
@@ -145,13 +156,17 @@ class Admission:
             draining.expire(now, grace_s)
             self._settle_peak(key)
             if len(draining) < drained:
-                self._changed()
+                self._count_changed(key)
 
     def nothing_drains(self, engine: EngineName, but: Collection[ModelName] = ()) -> None:
         """The engine is gone, or holds no other models than these any more."""
         for key in [key for key in self._draining if key[0] == engine and key[1] not in but]:
             if len(self._draining.pop(key)):
-                self._changed()
+                self._count_changed(key)
+
+    def _count_changed(self, key: ReplicaKey) -> None:
+        self.turns.look(key, self.taken(key))
+        self._changed()
 
     def _settle_peak(self, key: ReplicaKey) -> None:
         """What has drained can no longer be counted."""

@@ -179,8 +179,8 @@ class App:
         replica = choice.replica
         if visit.light or replica is None:
             return None
-        taken = self._admission.taken((replica.engine, replica.model))
-        return replica if taken >= replica.slots else None
+        key, proxy = (replica.engine, replica.model), read_from(visit.exchange.head.first)
+        return replica if self._admission.full(key, replica.slots, proxy) else None
 
     async def _admit(self, visit: Visit, choice: Choice, pieces: list[bytes]) -> None:
         """Relay under a slot, unless the request costs none; whatever happens, the slot comes

@@ -166,7 +166,10 @@ class EngineBook:
         """
         key = (replica.engine, replica.model)
         load = self._admission.taken(key) + engine.foreign.get(replica.model, 0)
-        yours = None if proxy is None else self._admission.running_of(key, proxy)
+        yours = None
+        if proxy is not None:
+            yours = self._admission.running_of(key, proxy)
+            load += self._admission.turns.ahead(key, proxy)
         if replica.waiting is None:
             return replace(replica, running=load, yours=yours)
         running = min(load, replica.slots)

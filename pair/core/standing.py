@@ -17,10 +17,10 @@ from pair.core.retrying import RULES, Hurts
 NOT_BROKEN = (FailureKind.BUSY, FailureKind.LOADING)
 """After these a replica has nothing to prove; full and loading end by themselves."""
 
-FULL_PAUSE_LEAST_S = 0.03
-"""So long a full replica gets nothing (s), whatever its node says meanwhile. Long enough for the
-word that whoever took the slot has it, since a node's reports are 20 ms apart
-(`pair/agent/report_feed.py`); too short to be an idle slot that anybody would notice.
+FULL_PAUSE_LEAST_S = 0.01
+"""So long a full replica gets nothing (s), whatever its node says meanwhile. Long enough on a LAN
+for the probe that follows a refusal, after which no older word counts; too short to be an idle slot
+that anybody would notice.
 """
 
 DOUBLINGS_LIMIT = 16

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pair.agent.admission import PEAKS_LIMIT, Admission, Admitted, ReplicaKey
+from pair.agent.admission import PEAKS_LIMIT, Admission, Admitted
+from pair.agent.turns import ReplicaKey
 from pair.core.names import EngineName, ModelName
 from pair.errors import BookkeepingError
 
