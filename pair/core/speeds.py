@@ -19,9 +19,9 @@ from pair.core.decaying import Decaying, seen
 LOAD_S = 5.0
 """What a cold load is taken to last before one was seen (s): 8 GB from an SSD."""
 
-STEP_RATIO = 10.0
-"""Prompt tokens that take as long as one output token, where only one of the rates is known: 5 on a
-CPU, tens on a GPU."""
+STEP_RATIO = 20.0
+"""Prompt tokens that take as long as one output token, where only one of the rates is known: about
+6 on a CPU, 60 on a large GPU, and this is the middle of the two as factors."""
 
 PREFILL_LIMITS = (0.01, 1e7)
 """Tokens/s that are possible; beyond them is a clock's error."""
