@@ -5,15 +5,21 @@ import logging
 import os
 import stat
 import threading
+from dataclasses import replace
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from pair.bench.echo_engine.engine import EchoEngine
+from pair.bench.echo_engine.settings import EchoSettings
 from pair.core.estimates import Estimates, Finished
 from pair.core.events import Usage
 from pair.core.names import EngineName, ModelName, NodeId, ReplicaId
 from pair.errors import UnusableAddress
 from pair.proxy.memory import FILE_NAME, Memory
+from pair.proxy.service import Proxy
+from pair.settings import FixedNode, Settings
 from pair.wire.estimates_json import decode_learned
 from tests.relay.wires import eventually
 
@@ -216,3 +222,30 @@ async def test_of_two_writes_under_way_the_newer_one_stays(
     estimates = Estimates(8)
     estimates.restore(decode_learned((tmp_path / FILE_NAME).read_bytes()))
     assert estimates.speed(REPLICA) == newer.speed(REPLICA)
+
+
+async def test_a_proxy_that_starts_again_knows_its_engines(tmp_path: Path) -> None:
+    engine_rate = 2000.0
+    async with EchoEngine(
+        EchoSettings(prefill_rate_tokens_per_s=engine_rate, decode_rate_tokens_per_s=500.0)
+    ) as engine:
+        settings = Settings(nodes=(FixedNode(engine.url),))
+        settings = replace(settings, proxy=replace(settings.proxy, listen=("127.0.0.1:0",)))
+        async with Proxy(settings, proxy_id="first", memory=memory(tmp_path)) as proxy:
+            await ask(proxy.addresses[0])
+        async with Proxy(settings, proxy_id="second", memory=memory(tmp_path)) as proxy:
+            (known,) = proxy.scheduler.matching.outlook.estimates.learned().replicas
+    assert known.prefill_tokens_per_s is not None
+    assert known.prefill_tokens_per_s.value == pytest.approx(engine_rate, rel=0.05)
+
+
+async def ask(address: str) -> None:
+    """One call of a few hundred tokens, from a client that waits for the house to be ready."""
+    words = " ".join(f"word{number}" for number in range(300))
+    body = {"model": "echo", "max_tokens": 8, "messages": [{"role": "user", "content": words}]}
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(f"http://{address}/v1/chat/completions", json=body) as answer,
+    ):
+        assert answer.status == 200
+        await answer.read()
