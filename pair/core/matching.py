@@ -58,6 +58,8 @@ class Matching:
         self._alarms = alarms
         self._hope = hope
         self._stirred: dict[ModelName, None] = {}
+        # The windows by which those who wait for a name were measured; no name without a line.
+        self._measured: dict[ModelName, tuple[tuple[int, ...], bool]] = {}
 
     def begin(self, out: list[Decision]) -> None:
         """An event has come; what follows from it goes into `out`."""
@@ -79,6 +81,10 @@ class Matching:
         """The windows of those who hold a model may have changed: whoever waits for it and has
         become choosy, or is so no longer, changes lanes.
         """
+        windows = self._fleet.windows(name)
+        if self._measured.get(name) == windows:
+            return  # reports come with every call's end, and thousands may wait
+        self._measured[name] = windows
         for ticket in self.room.all(name):
             before = ticket.reach
             measure(ticket, self._fleet, self.outlook.estimates)
@@ -96,6 +102,7 @@ class Matching:
             self._alarms.cancel(("patience", ticket.id))
             if self.room.line(ticket.name) is None:
                 self._hope.forget(ticket.name)
+                self._measured.pop(ticket.name, None)
 
     def stir(self, name: ModelName) -> None:
         """Something changed for those who wait for this name: they are matched anew."""
