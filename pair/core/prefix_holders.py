@@ -77,8 +77,11 @@ class Holders:
             # Holders only become more towards the beginning: look for where a new one appears.
             blocks = _true_until(lambda at: self._count(fingerprints[at]) > len(found), blocks)
             if blocks:
-                found.update(dict.fromkeys(self._holders(fingerprints[blocks - 1])))
-        return list(found)[:limit]
+                for replica in self._holders(fingerprints[blocks - 1]):
+                    found[replica] = None
+                    if len(found) == limit:
+                        break
+        return list(found)
 
     def _count(self, fingerprint: int) -> int:
         return 1 if fingerprint in self._only else len(self._several.get(fingerprint, ()))

@@ -145,10 +145,10 @@ class SlotCache:
         self._holders.add(self._number, prompt.fingerprints)
 
     def released(self, prompt: Prompt, now: float) -> None:
-        for one in self._slots:
-            if one.busy and (one.prompt is prompt or one.prompt == prompt):
-                one.busy, one.used_at = False, now
-                return
+        alike = [one for one in self._slots if one.busy and one.prompt == prompt]
+        if alike:
+            one = next((one for one in alike if one.prompt is prompt), alike[0])
+            one.busy, one.used_at = False, now
 
     def corrected(self, replica: Replica, prompt: Prompt, cached_chars: int) -> None:
         self._hear(replica)
@@ -167,19 +167,21 @@ class SlotCache:
 
     def evicted(self, replica: Replica, prompt: Prompt, now: float) -> Evicted | None:
         plan = self._plan(prompt, replica, self._idle(replica, ours=replica.ours))
-        if plan.slot is None or plan.continued:
+        if plan.continued:
             return None
-        held = plan.slot.prompt
-        over = self._shelf_chars + held.chars - self._capacity_chars
-        chars, used_at = 0, 0.0
+        over, chars, used_at = 0, 0, 0.0
         if plan.shelved is not None:
-            over -= plan.shelved.prompt.chars
             lost = plan.shelved.prompt.chars - plan.chars
             if lost >= block_end(1):  # it comes back, and its end is overwritten
                 chars, used_at = lost, plan.shelved.used_at
-        if held.chars > self._capacity_chars:
-            chars += held.chars - plan.slot.shared_chars(prompt)
-            return worth(chars, max(used_at, plan.slot.used_at), now)
+        if plan.slot is not None:
+            held = plan.slot.prompt.chars
+            if held > self._capacity_chars:
+                chars += held - plan.slot.shared_chars(prompt)
+                return worth(chars, max(used_at, plan.slot.used_at), now)
+            over = self._shelf_chars + held - self._capacity_chars
+            if plan.shelved is not None:
+                over -= plan.shelved.prompt.chars
         for one in self._shelf:
             if over <= 0:
                 break
