@@ -43,6 +43,7 @@ class House:
         self._streams: dict[Place, list[Listener]] = {place: [] for place in self.places.values()}
         self._pushed_at: dict[Place, float] = {}
         self._pushes: set[Place] = set()
+        self._arrivals = 0
 
     def join(self, listener: Listener) -> None:
         """A proxy begins to listen, and sights every machine."""
@@ -67,8 +68,8 @@ class House:
 
     def end(self, attempt: Attempt) -> None:
         """The proxy is done with a call, whatever has become of it."""
-        attempt.place.end(attempt)
-        self._count_changed(attempt.place)
+        if attempt.place.end(attempt):
+            self._count_changed(attempt.place)
 
     def _unreachable(self, attempt: Attempt) -> None:
         self._fail(attempt, FailureKind.UNREACHABLE, "no route to it")
@@ -128,7 +129,11 @@ class House:
 
     def _arrive(self, pushed: tuple[Place, NodeReport]) -> None:
         place, report = pushed
-        for listener in list(self._streams[place]):
+        # Who hears of a free slot first has it; in a real network that is now one and now another.
+        listeners = self._streams[place]
+        self._arrivals += 1
+        turn = self._arrivals % max(1, len(listeners))
+        for listener in (*listeners[turn:], *listeners[:turn]):
             listener.feed(NodeReported(place.machine.id, report, pushed=True))
 
     # Mishaps

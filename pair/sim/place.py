@@ -139,17 +139,18 @@ class Place:
         else:
             self._read(attempt)
 
-    def end(self, attempt: Attempt) -> None:
-        """Whatever becomes of it, it is no longer there; does nothing if it never was."""
+    def end(self, attempt: Attempt) -> bool:
+        """Whatever becomes of it, it is no longer there; whether it ever was."""
         attempt.over = True
         if attempt not in self.attempts:
-            return
+            return False
         del self.attempts[attempt]
         self._changes += 1
         self._pace.drop(attempt)
         if attempt.seat is not None:
             self._cache.leave(attempt.seat, self._left_in_cache(attempt, attempt.seat))
         self._idle_since = self._agenda.now
+        return True
 
     def start_anew(self) -> None:
         """The machine was off and is up; nobody is there."""

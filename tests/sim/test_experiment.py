@@ -1,11 +1,18 @@
 from __future__ import annotations
 
 import time
+from random import Random
 
 import pytest
 
+from pair.core.names import NodeId
+from pair.core.snapshot import take_snapshot
 from pair.errors import SettingsError
-from pair.sim.experiment import Arrivals, Experiment, Plan
+from pair.sim.agents import wave
+from pair.sim.experiment import Arrivals, Experiment, Plan, Scenario, drawn
+from pair.sim.machine_cache import ideal_cached_tokens
+from pair.sim.machines import Machine
+from pair.sim.workload import Lengths
 from tests.core.limits import limits
 
 
@@ -57,6 +64,54 @@ def test_a_rate_is_kept() -> None:
 def test_everyone_has_a_place_in_the_waiting_room() -> None:
     (report,) = carried_out(Plan(calls=1500, output_tokens=1, prompt_tokens=1)).reports
     assert report.outcomes["answered"] == 1500
+
+
+def test_a_scenario_needs_no_plan() -> None:
+    calls = tuple(wave(12, 1500, Lengths(100, 90), Random(1)))
+    machines = tuple(
+        Machine(NodeId(name), 1, 1000.0, 50.0, cache_tokens=10_000) for name in ("a", "b", "c")
+    )
+    experiment = Experiment(Scenario(machines, calls), ["queue-depth"], limits())
+    assert list(experiment.steps())[-1] == experiment.total_calls == 24
+    (world,) = experiment.worlds
+    cached = [record.cached_tokens for record in world.records]
+    assert cached == [0] * 3 + [1500] * 9, "each machine reads the common prompt once"
+
+
+def test_conversations_are_a_plan() -> None:
+    plan = Plan(calls=30, turns=6, arrivals=Arrivals.CONVERSATIONS, shared_tokens=500, slots=2)
+    experiment = carried_out(plan)
+    (world,) = experiment.worlds
+    prompts = [record.call.prompt_tokens for record in world.records[:6]]
+    assert prompts == [500 + 200 + turn * 290 for turn in range(6)]
+    assert sum(record.cached_tokens for record in world.records) > 0
+
+
+@pytest.mark.parametrize("arrivals", [Arrivals.BURST, Arrivals.FAN_OUT, Arrivals.POISSON])
+def test_any_calls_may_share_a_system_prompt(arrivals: Arrivals) -> None:
+    scenario = drawn(Plan(calls=9, width=3, arrivals=arrivals, shared_tokens=300, spread=0.5))
+    own = drawn(Plan(calls=9, width=3, arrivals=arrivals, spread=0.5)).calls
+    assert [call.prompt_tokens - 300 for call in scenario.calls] == [
+        one.prompt_tokens for one in own
+    ]
+    assert ideal_cached_tokens(scenario.calls) == [0] + [300] * 8
+
+
+def test_a_rehearsal_is_of_the_same_kind_in_other_words() -> None:
+    plain = drawn(Plan(calls=9, spread=0.5, shared_tokens=300, failures=2))
+    scenario = drawn(Plan(calls=9, spread=0.5, shared_tokens=300, failures=2, rehearsal=20))
+    assert (scenario.calls, scenario.incidents) == (plain.calls, plain.incidents)
+    assert len(scenario.rehearsal) == 20
+    both = ideal_cached_tokens([*scenario.rehearsal, *scenario.calls])
+    assert both[20:] == ideal_cached_tokens(scenario.calls)
+
+
+def test_several_proxies_share_the_work() -> None:
+    experiment = carried_out(Plan(calls=60, proxies=3, rehearsal=6))
+    (world,) = experiment.worlds
+    closed = [sum(take_snapshot(p.scheduler, world.now).closed.values()) for p in world.proxies]
+    assert closed == [22] * 3
+    assert experiment.reports[0].outcomes["answered"] == 60
 
 
 def test_an_unknown_strategy_is_told_before_anything_runs() -> None:

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pair.core.membership import FIRST_LOOK_S
-from pair.core.names import NodeId, Outcome
+from pair.core.names import NodeId, Outcome, TicketId
 from pair.core.snapshot import take_snapshot
 from pair.core.strategies import STRATEGIES, strategy_named
 from pair.core.waves import graham_ceiling_s, makespan_floor_s
 from pair.sim.machines import Incident, Machine, Mishap, random_incidents
 from pair.sim.workload import Lengths, PlannedCall, burst, fan_outs, poisson
-from pair.sim.world import World
+from pair.sim.world import WARM_UP_S, World
 from tests.core.audit import AuditedScheduler
 from tests.core.limits import limits
 
@@ -190,6 +190,56 @@ def test_a_client_that_leaves_frees_its_slot() -> None:
     world = live(machines(1), calls)
     assert outcomes(world) == [Outcome.CLIENT_LEFT, Outcome.ANSWERED]
     assert world.records[1].granted_s == pytest.approx(0.5 + FIRST_LOOK_S)
+
+
+def test_a_turn_comes_when_the_one_before_was_answered_and_read() -> None:
+    calls = [
+        TWO_SECONDS,
+        replace(TWO_SECONDS, follows=0, after_s=3.0),
+        replace(TWO_SECONDS, follows=1),
+        replace(TWO_SECONDS, follows=0, at_s=20.0),
+    ]
+    world = live(machines(1), calls)
+    assert [record.opened_s for record in world.records] == pytest.approx([0.0, 5.0, 7.0, 20.0])
+
+
+def test_a_turn_comes_also_when_the_one_before_failed() -> None:
+    calls = [replace(TWO_SECONDS, leaves_after_s=1.0), replace(TWO_SECONDS, follows=0, after_s=1.0)]
+    world = live(machines(1), calls)
+    assert outcomes(world) == [Outcome.CLIENT_LEFT, Outcome.ANSWERED]
+    assert world.records[1].opened_s == pytest.approx(2.0)
+
+
+def test_calls_may_stand_in_any_order() -> None:
+    calls = [replace(TWO_SECONDS, at_s=at_s) for at_s in (6.0, 0.0, 3.0)]
+    world = live(machines(1), calls)
+    assert [record.opened_s for record in world.records] == pytest.approx([6.0, 0.0, 3.0])
+
+
+def test_a_rehearsal_comes_before_and_is_in_no_figure() -> None:
+    scheduler = AuditedScheduler(limits())
+    rehearsal = [TWO_SECONDS, replace(TWO_SECONDS, follows=0)]
+    crash = Incident(0.1, NodeId("n0"), Mishap.RESETS)
+    world = World(scheduler, machines(1), [TWO_SECONDS] * 2, [crash], rehearsal=rehearsal)
+    assert list(world.run())[-1] == 2
+    assert [record.opened_s for record in world.records] == [0.0, 0.0]
+    assert sum(record.attempts for record in world.records) == 3, "the crash is not rehearsed"
+    fates = scheduler.audit.fates
+    assert [fates[TicketId(ticket)] for ticket in (3, 4)] == [Outcome.ANSWERED] * 2
+    assert world.now == pytest.approx(2 * WARM_UP_S + 4.0 + (world.records[1].closed_s or 0.0))
+
+
+def test_after_a_rehearsal_the_scheduler_knows_its_machines() -> None:
+    """Cold, equal shares; warm, nearly all on the machine that is ten times as fast."""
+    fast, slow = Machine(NodeId("f"), 1, 1000.0, 50.0), Machine(NodeId("s"), 1, 100.0, 5.0)
+    calls = [TWO_SECONDS] * 4
+    cold = live([slow, fast], calls, strategy="finish-time")
+    scheduler = AuditedScheduler(limits(), strategy_named("finish-time"))
+    warm = World(scheduler, [slow, fast], calls, rehearsal=[TWO_SECONDS] * 6)
+    for _ in warm.run():
+        pass
+    assert ends_s(cold) == pytest.approx(20.0)
+    assert ends_s(warm) == pytest.approx(8.0)
 
 
 def test_the_same_plan_gives_the_same_run() -> None:
