@@ -27,22 +27,35 @@ Rank = tuple[bool, int, TurnRank]
 _PLACES = {priority: place for place, priority in enumerate(Priority)}
 
 
-class _Flow:
-    """One flow's tickets by arrival.
+class Visit:
+    """One flow in the waiting room, from its joining until none of its tickets waits.
 
     Attributes:
-        aside: how many stepped aside, and are not among the tickets for the moment.
+        waits_in: every class of every lane where it has a ticket.
         served: it has had a turn since it joined.
         first: it goes before its equals, until it has had a turn.
     """
 
-    __slots__ = ("aside", "first", "served", "tickets")
+    __slots__ = ("first", "served", "waits_in")
 
-    def __init__(self, *, first: bool) -> None:
+    def __init__(self) -> None:
+        self.waits_in: dict[Turns, None] = {}
+        self.served = self.first = False
+
+
+class _Flow:
+    """The tickets of one flow in one class of a lane, by arrival.
+
+    Attributes:
+        aside: how many stepped aside, and are not among the tickets for the moment.
+    """
+
+    __slots__ = ("aside", "tickets", "visit")
+
+    def __init__(self, visit: Visit) -> None:
         self.tickets: RankHeap[Ticket] = RankHeap()
         self.aside = 0
-        self.served = False
-        self.first = first
+        self.visit = visit
 
 
 class Turns:
@@ -73,30 +86,27 @@ class Turns:
         ticket = self.flows[account].tickets.first()
         return None if ticket is None else (self._rank(account, ticket), ticket)
 
-    def add(self, account: Account, ticket: Ticket, *, away: bool) -> None:
-        """Queue within its flow by arrival.
-
-        Args:
-            away: nobody of its flow waits anywhere, so it has saved up nothing.
-        """
+    def add(self, account: Account, ticket: Ticket, visit: Visit) -> None:
+        """Queue within its flow by arrival; with a new visit the flow joins."""
+        if not visit.waits_in:
+            level = self._beginning(account)
+            visit.first = level > self._let_in
+            self._attained.lift(account, level)
         flow = self.flows.get(account)
         if flow is None:
-            level = self._beginning(account)
-            flow = self.flows[account] = _Flow(first=level > self._let_in)
-            if away:
-                self._attained.lift(account, level)
+            flow = self.flows[account] = _Flow(visit)
+            visit.waits_in[self] = None
         flow.tickets.put(ticket, ticket.arrival)
         self.moved(account)
 
-    def remove(self, account: Account, ticket: Ticket) -> bool:
-        """Let a ticket go; whether its flow has left with it."""
+    def remove(self, account: Account, ticket: Ticket) -> None:
+        """Let a ticket go."""
         flow = self.flows[account]
         flow.tickets.drop(ticket)
-        gone = not (flow.tickets or flow.aside)
-        if gone:
+        if not (flow.tickets or flow.aside):
             del self.flows[account]
+            del flow.visit.waits_in[self]
         self.moved(account)
-        return gone
 
     def step_aside(self, account: Account, ticket: Ticket) -> None:
         """Leave a ticket out until it is `back`."""
@@ -114,10 +124,10 @@ class Turns:
 
     def turn(self, account: Account, level: float, now: float) -> None:
         """A flow in here has its turn, at this level, for which it is charged after this."""
-        flow = self.flows[account]
-        if flow.first and len(self.flows) > 1:
+        visit = self.flows[account].visit
+        if visit.first and len(self.flows) > 1:
             self._let_in = max(self._let_in, level)
-        flow.first, flow.served = False, True
+        visit.first, visit.served = False, True
         self.since = now
 
     def moved(self, account: Account) -> None:
@@ -129,11 +139,11 @@ class Turns:
             self._order.drop(account)
             return
         self._order.put(account, self._rank(account, first))
-        if flow.served:
+        if flow.visit.served:
             self._served.put(account, self._attained.level(account))
 
     def _rank(self, account: Account, ticket: Ticket) -> TurnRank:
-        return self._attained.level(account), not self.flows[account].first, ticket.arrival
+        return self._attained.level(account), not self.flows[account].visit.first, ticket.arrival
 
     def _beginning(self, account: Account) -> float:
         """The level at which a flow that was away joins: the least of those that wait."""

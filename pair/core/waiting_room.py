@@ -21,7 +21,7 @@ from pair.core.fairness import Account, Attained, Charge
 from pair.core.names import ModelName, TicketId
 from pair.core.rank_heap import RankHeap
 from pair.core.ticket import Reach, Ticket
-from pair.core.turns import Lane, Rank, Turns
+from pair.core.turns import Lane, Rank, Turns, Visit
 from pair.errors import BookkeepingError
 
 
@@ -40,25 +40,22 @@ class _Shares:
 
     def __init__(self, attained: Attained) -> None:
         self.attained = attained
-        self._waits_in: dict[Account, dict[Turns, None]] = {}
+        self._visits: dict[Account, Visit] = {}
 
     def joins(self, account: Account, turns: Turns, ticket: Ticket) -> None:
         """A ticket of a flow comes into a class."""
-        waits_in = self._waits_in.setdefault(account, {})
-        turns.add(account, ticket, away=not waits_in)
-        waits_in[turns] = None
+        turns.add(account, ticket, self._visits.setdefault(account, Visit()))
 
     def leaves(self, account: Account, turns: Turns, ticket: Ticket) -> None:
         """A ticket of a flow goes."""
-        if turns.remove(account, ticket):
-            waits_in = self._waits_in[account]
-            del waits_in[turns]
-            if not waits_in:
-                del self._waits_in[account]
+        turns.remove(account, ticket)
+        if not self._visits[account].waits_in:
+            del self._visits[account]
 
     def moved(self, account: Account) -> None:
         """The account was charged or paid back."""
-        for turns in self._waits_in.get(account, ()):
+        visit = self._visits.get(account)
+        for turns in () if visit is None else visit.waits_in:
             turns.moved(account)
 
 

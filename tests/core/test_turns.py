@@ -1,4 +1,4 @@
-"""Whose turn it is: one lane without a house around it."""
+"""Whose turn it is: one lane, as the waiting room uses it, without a house around it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pair.core.events import Opened
-from pair.core.fairness import Account, Attained
-from pair.core.names import FlowId, ModelName, Priority, TicketId
+from pair.core.fairness import Attained
+from pair.core.names import FlowId, ModelName, NodeId, Priority, TicketId
 from pair.core.ticket import Ticket
-from pair.core.turns import Lane
+from pair.core.waiting_room import Line, WaitingRoom
 
 M = ModelName("m")
 COST = 100.0
@@ -20,70 +20,57 @@ INTERACTIVE, DEFAULT, BULK = Priority
 
 
 class Booth:
-    """A lane and what the waiting room does with it; one turn after the other, at `now`."""
+    """A room with one line and one lane; turns are given one after the other, at `now`."""
 
     def __init__(self) -> None:
-        self.attained = Attained(60.0, 1000)
-        self.lane = Lane(self.attained, BOUND_S)
+        self.room = WaitingRoom(1000, BOUND_S, Attained(60.0, 1000))
         self.now = 1000.0
         self.arrivals = 0
-        self.waiting: Counter[Account] = Counter()
+
+    @property
+    def line(self) -> Line:
+        line = self.room.line(M)
+        assert line is not None
+        return line
+
+    def head(self) -> Ticket | None:
+        return None if self.room.line(M) is None else next(self.line.heads(self.now), None)
+
+    def waiting(self, flow: str) -> int:
+        return sum(one.opened.flow == flow for one in self.room.all(M))
 
     def comes(self, flow: str, priority: Priority = DEFAULT) -> Ticket:
         self.arrivals += 1
         opened = Opened(TicketId(self.arrivals), M, flow=FlowId(flow), priority=priority)
         ticket = Ticket(opened, self.arrivals, self.now, waiting_since=self.now)
-        self.back(ticket)
+        self.room.add(ticket)
         return ticket
-
-    def back(self, ticket: Ticket) -> None:
-        account = Account(M, ticket.opened.flow)
-        turns = self.lane.turns_for(ticket)
-        turns.add(account, ticket, away=not self.waiting[account])
-        self.waiting[account] += 1
-
-    def leaves(self, ticket: Ticket) -> None:
-        account = Account(M, ticket.opened.flow)
-        self.lane.turns_for(ticket).remove(account, ticket)
-        self.waiting[account] -= 1
 
     def next(self, cost: float = COST) -> Ticket:
         """Give the turn to whose it is."""
-        head = self.lane.head(self.now)
-        assert head is not None
-        ticket = head[1]
-        account = Account(M, ticket.opened.flow)
-        turns = self.lane.turns_for(ticket)
-        self.lane.turn(ticket.opened.priority)
-        turns.turn(account, self.attained.level(account), self.now)
-        self.attained.turn(account)
-        self.attained.charge(account, cost, self.now)
-        self.leaves(ticket)
-        for priority in Priority:
-            self.lane.turns_for(_of(priority)).moved(account)
+        ticket = self.head()
+        assert ticket is not None
+        self.line.turn(ticket, cost, self.now)
+        self.room.remove(ticket)
         return ticket
 
     def flows(self, count: int, **costs: float) -> str:
         """The flows of the next turns."""
         told = ""
         for _ in range(count):
-            head = self.lane.head(self.now)
+            head = self.head()
             assert head is not None
-            flow = head[1].opened.flow
+            flow = head.opened.flow
             told += flow
             self.next(costs.get(flow, COST))
         return told
-
-
-def _of(priority: Priority) -> Ticket:
-    return Ticket(Opened(TicketId(0), M, priority=priority), 0, 0.0)
 
 
 def test_within_a_flow_whoever_arrived_first() -> None:
     booth = Booth()
     first, second, third = (booth.comes("a") for _ in range(3))
     assert booth.next() is first
-    booth.leaves(second)
+    booth.room.remove(second)
     assert booth.next() is third
 
 
@@ -91,7 +78,7 @@ def test_who_comes_back_stands_first_in_its_flow() -> None:
     booth = Booth()
     first, _ = booth.comes("a"), booth.comes("a")
     assert booth.next() is first
-    booth.back(first)
+    booth.room.add(first)
     assert booth.next() is first
 
 
@@ -151,14 +138,33 @@ def test_no_stream_of_newcomers_keeps_out_who_waits() -> None:
         booth.comes(f"n{number}")
         if number < 2:
             continue
-        others = sum(booth.waiting.values()) - booth.waiting[Account(M, FlowId("a"))]
+        others = len(booth.room) - booth.waiting("a")
         if booth.next().opened.flow == "a":
             # Those who are there, and as many who come while those have their turns.
             passed, bound = 0, 2 * others + 1
         else:
             passed += 1
             assert passed <= bound, f"turn {number}"
-    assert booth.waiting[Account(M, FlowId("a"))] < 15
+    assert booth.waiting("a") < 15
+
+
+def test_a_flow_has_one_place_in_all_lanes() -> None:
+    """Who has failed somewhere stands with others than the rest of its flow, and still before
+    them.
+    """
+    booth = Booth()
+    first, _ = booth.comes("a"), booth.comes("a")
+    booth.comes("b")
+    assert booth.next() is first
+    first.avoided.add(NodeId("a"))
+    booth.room.refund(first)
+    booth.room.add(first)
+    booth.room.remove(next(one for one in booth.room.all(M) if one.opened.flow == "b"))
+    mine = list(booth.line.heads(booth.now))
+    assert [one.arrival for one in mine] == [1, 2]
+    early, late = (booth.line.rank(one, booth.now) for one in mine)
+    assert early[:2] == late[:2]
+    assert early[2][:2] == late[2][:2]
 
 
 def test_the_most_urgent_class_goes_first() -> None:
@@ -199,7 +205,7 @@ def test_a_class_that_was_empty_waits_anew() -> None:
     booth = Booth()
     left = booth.comes("a", BULK)
     booth.now += 2 * BOUND_S
-    booth.leaves(left)
+    booth.room.remove(left)
     booth.comes("a", BULK)
     booth.comes("b", DEFAULT)
     assert booth.next().opened.priority is DEFAULT
@@ -210,19 +216,16 @@ def test_who_steps_aside_keeps_the_place_and_its_flow_has_not_been_away() -> Non
     for flow in "aab":
         booth.comes(flow)
     booth.next()
-    head = booth.lane.head(booth.now)
+    head = booth.head()
     assert head is not None
-    assert head[1].opened.flow == "b"
-    account, turns = Account(M, FlowId("b")), booth.lane.turns_for(head[1])
-    turns.step_aside(account, head[1])
-    assert [one.opened.flow for one in _heads(booth)] == ["a"]
-    turns.back(account, head[1])
-    assert booth.next() is head[1]
-
-
-def _heads(booth: Booth) -> list[Ticket]:
-    head = booth.lane.head(booth.now)
-    return [] if head is None else [head[1]]
+    assert head.opened.flow == "b"
+    line = booth.line
+    line.step_aside(head)
+    assert [one.opened.flow for one in line.heads(booth.now)] == ["a"]
+    line.step_aside(next(line.heads(booth.now)))
+    assert not list(line.heads(booth.now))
+    line.all_back()
+    assert booth.next() is head
 
 
 @given(
@@ -243,11 +246,10 @@ def test_no_flow_that_waits_is_passed_over_by_another_more_than_twice(
         elif step != "next":
             booth.comes(step)
             passed.setdefault(FlowId(step), Counter())
-        elif (head := booth.lane.head(booth.now)) is not None:
-            flow = head[1].opened.flow
-            booth.next()
+        elif booth.head() is not None:
+            flow = booth.next().opened.flow
             del passed[flow]
-            if booth.waiting[Account(M, flow)]:
+            if booth.waiting(flow):
                 passed[flow] = Counter()
             for other, by in passed.items():
                 if other != flow:
