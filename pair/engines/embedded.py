@@ -17,7 +17,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,10 +34,12 @@ from pair.engines.embedded_process import (
     NOT_LOADED,
     PROMPT_CACHE_MIB,
 )
-from pair.engines.engine import EngineReport
+from pair.engines.engine import EngineReport, Reading
 from pair.engines.llamacpp import LlamaCpp
 from pair.engines.model_file import model_file
+from pair.engines.model_header import context_bytes_per_token
 from pair.errors import BookkeepingError, PairError, SettingsError, UnreachableNode
+from pair.wire.engine_reports.reading import EngineModel
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +106,8 @@ class EmbeddedEngine(LlamaCpp):
         self.name = EngineName("embedded")
         self._options = options
         self._model = ModelName(options.name or self._file.model_name)
+        token_bytes = context_bytes_per_token(self._file.path)
+        self._cache_tokens = token_bytes and options.cache_mib * 1024**2 // token_bytes
         self._tasks = asyncio.TaskGroup()
         self._settled = asyncio.Event()
         self._was_ready = False
@@ -157,6 +161,9 @@ class EmbeddedEngine(LlamaCpp):
             any_name=True,
         )
         return EngineReport((replica,))
+
+    def _replica(self, model: EngineModel, reading: Reading) -> ReplicaReport:
+        return replace(super()._replica(model, reading), cache_tokens=self._cache_tokens)
 
     async def _keep_alive(self) -> None:
         """Run the process, again and again if it was ready once."""

@@ -197,6 +197,7 @@ class Engine(ABC):
             waiting=load.waiting,
             resident=model.resident,
             context_tokens=model.context_tokens or load.context_tokens,
+            cache_tokens=load.cache_tokens,
             any_name=reading.any_name,
         )
 

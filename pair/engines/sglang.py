@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pair.engines.engine import Engine, Reading, found, listed
 from pair.errors import GarbledAnswer
@@ -37,9 +38,7 @@ class SGLang(Engine):
             self._not_there.add(OLD_SETTINGS_PATH)
         if loads is not None:
             self._not_there.add(METRICS_PATH)
-        return Reading(
-            models, EngineLoad(said.slots, load.running, load.waiting, said.context_tokens)
-        )
+        return Reading(models, replace(said, running=load.running, waiting=load.waiting))
 
 
 def _settings(body: bytes | None) -> EngineLoad:

@@ -60,6 +60,7 @@ class _Replica(Struct, omit_defaults=True, gc=False):
     yours: _Count | None = None
     resident: bool | None = None
     context_tokens: _Count | None = None
+    cache_tokens: _Count | None = None
     any_name: bool = False
 
 
@@ -163,6 +164,7 @@ def _to_wire(replica: ReplicaReport) -> _Replica:
         yours=replica.yours,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
+        cache_tokens=replica.cache_tokens,
         any_name=replica.any_name,
     )
 
@@ -180,5 +182,6 @@ def _from_wire(replica: _Replica) -> ReplicaReport:
         yours=replica.yours,
         resident=replica.resident,
         context_tokens=replica.context_tokens,
+        cache_tokens=replica.cache_tokens,
         any_name=replica.any_name,
     )

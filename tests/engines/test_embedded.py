@@ -92,6 +92,7 @@ async def test_it_loads_answers_and_stops(asking: aiohttp.ClientSession) -> None
     assert (replica.engine, replica.engine_kind, replica.model) == ("embedded", "llamacpp", "small")
     assert (replica.state, replica.slots, replica.context_tokens) == (ReplicaState.READY, 2, 1024)
     assert (replica.running, replica.waiting, replica.resident) == (0, 0, True)
+    assert replica.cache_tokens == embedded_process.PROMPT_CACHE_MIB * 1024**2 // 23_040
     assert same.kind == "llamacpp"
     assert answer["usage"]["completion_tokens"] > 0
     assert answer["timings"]["cache_n"] >= 0

@@ -38,6 +38,7 @@ REPLICAS = st.builds(
     yours=COUNTS,
     resident=st.none() | st.booleans(),
     context_tokens=COUNTS,
+    cache_tokens=COUNTS,
     any_name=st.booleans(),
 )
 REPORTS = st.builds(

@@ -72,12 +72,14 @@ class EngineLoad:
         running: requests worked on now, from anybody.
         waiting: requests queued inside it.
         context_tokens: for one request.
+        cache_tokens: what it keeps of prompts, as in `ReplicaReport`.
     """
 
     slots: int | None = None
     running: int | None = None
     waiting: int | None = None
     context_tokens: int | None = None
+    cache_tokens: int | None = None
 
 
 def read_json(body: bytes, shape: type[T]) -> T:

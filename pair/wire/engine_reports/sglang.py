@@ -26,6 +26,7 @@ from pair.wire.engine_reports.reading import (
 class _Settings(Struct):
     max_running_requests: Any = None
     context_length: Any = None
+    max_total_num_tokens: Any = None
     internal_states: Rows | None = None
 
 
@@ -43,7 +44,7 @@ class _Load(Struct):
 
 
 def read_settings(body: bytes) -> EngineLoad:
-    """The slots and the context.
+    """The slots, the context, and the tokens that all prompts share.
 
     The data-parallel parts each say how many requests fit them; the option that asked for a number
     is only the second best word, since memory may allow less.
@@ -58,6 +59,7 @@ def read_settings(body: bytes) -> EngineLoad:
     return EngineLoad(
         slots=slot_count(total) or slot_count(settings.max_running_requests),
         context_tokens=count(settings.context_length),
+        cache_tokens=count(settings.max_total_num_tokens),
     )
 
 

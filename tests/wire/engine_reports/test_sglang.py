@@ -25,12 +25,15 @@ def test_what_fits_is_the_better_word_than_what_was_asked_for() -> None:
         "api_key": "secret",
         "context_length": 32768,
         "max_running_requests": 128,
+        "max_total_num_tokens": 90_000,
         "internal_states": [
             {"effective_max_running_requests_per_dp": 52, "api_key": "secret"},
             {"effective_max_running_requests_per_dp": 52},
         ],
     }
-    assert read_settings(body(settings)) == EngineLoad(slots=104, context_tokens=32768)
+    assert read_settings(body(settings)) == EngineLoad(
+        slots=104, context_tokens=32768, cache_tokens=90_000
+    )
 
 
 def test_older_versions_say_what_was_asked_for() -> None:

@@ -13,7 +13,7 @@ vllm:cache_config_info{block_size="16",num_gpu_blocks="2048"} 1.0
 
 
 def test_the_parts_of_a_data_parallel_engine_are_summed() -> None:
-    assert read_load(LOAD) == EngineLoad(running=4, waiting=4)
+    assert read_load(LOAD) == EngineLoad(running=4, waiting=4, cache_tokens=16 * 2048)
 
 
 def test_slots_are_known_where_a_series_has_them() -> None:
