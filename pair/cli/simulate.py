@@ -5,27 +5,27 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 from pair.cli.exit_codes import usage
 from pair.cli.options import JsonOption
-from pair.cli.output import show, show_json
-from pair.core.queue_depth import QueueDepth
+from pair.cli.output import show, show_json, warn
+from pair.cli.simulation_chart import check_chart, write_chart
+from pair.cli.simulation_plan import Asked, asked_for
 from pair.core.strategies import STRATEGIES
-from pair.errors import SettingsError
 from pair.settings import Settings
 from pair.sim.experiment import USUAL_UTILIZATION, Arrivals, Experiment, Plan
-from pair.sim.report import SimulationReport
+from pair.sim.report import behind_best_s
+from pair.sim.trace import CALLS_LIMIT
 from pair.sim.world import World
-from pair.terminal.figures import UNKNOWN, count, percent, ratio, seconds, several
-from pair.terminal.panels import table_of
 from pair.terminal.screen import console_on
+from pair.terminal.simulation import LEGEND, comparison_table, heading, runs_table, shares_table
 from pair.terminal.timeline import Timeline
 
 CLASSIC: Final = Plan()
@@ -39,14 +39,25 @@ DRAWN_CALLS: Final = 40
 BAR_CALLS: Final = 5000
 """Calls over all runs from which on one waits long enough to want a progress bar."""
 
-SHARES_SHOWN: Final = 16
-"""Most nodes listed; `--json` has them all."""
-
 
 def _number(flag: str, metavar: str, words: str, least: float = 1) -> Any:
     return typer.Option(flag, metavar=metavar, min=least, help=words)
 
 
+def _file(flag: str, words: str) -> Any:
+    return typer.Option(flag, metavar="FILE", exists=True, dir_okay=False, help=words)
+
+
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Nodes and calls as TOML, see examples/house.toml; what flags say comes first.",
+        show_default=False,
+    ),
+]
 NodesOption = Annotated[int, _number("--nodes", "N", "Nodes, all equal.")]
 SlotsOption = Annotated[int, _number("--slots", "N", "Calls at a time on each.")]
 UnequalOption = Annotated[
@@ -69,15 +80,48 @@ PrefillOption = Annotated[
 DecodeOption = Annotated[
     float, _number("--decode-rate", "RATE", "Output tokens a second, each slot.", 0.001)
 ]
-ArrivalsOption = Annotated[
-    Arrivals, typer.Option("--arrivals", help="All at once, in teams of sub-agents, or one by one.")
+CacheOption = Annotated[
+    int,
+    _number("--cache-tokens", "N", "Tokens of prompts that each node keeps beside its slots.", 0),
 ]
+ARRIVALS_HELP = "All at once, in teams of sub-agents, one by one, or turn by turn."
+ArrivalsOption = Annotated[Arrivals, typer.Option("--arrivals", help=ARRIVALS_HELP)]
 RATE_HELP = (
     "Calls a second where not all come at once."
     f" Default: {USUAL_UTILIZATION:.0%} of what the nodes can do."
 )
 RateOption = Annotated[float | None, _number("--rate", "RATE", RATE_HELP, 0.001)]
 WidthOption = Annotated[int, _number("--width", "N", "Calls in one team, with --arrivals fan-out.")]
+SharedOption = Annotated[
+    int, _number("--shared-tokens", "N", "Length of a system prompt that all prompts share.", 0)
+]
+TurnsOption = Annotated[
+    int, _number("--turns", "N", "Turns of a conversation, with --arrivals conversations.")
+]
+ThinkOption = Annotated[float, _number("--think", "SECONDS", "Mean pause between turns.", 0)]
+RehearsalOption = Annotated[
+    int, _number("--rehearsal", "N", "Calls made before, so that speeds are known; not counted.", 0)
+]
+TraceOption = Annotated[
+    Path | None,
+    _file(
+        "--trace",
+        "Calls as recorded: Mooncake's JSON lines, Azure's CSV, or a CSV of agents' turns.",
+    ),
+]
+LimitOption = Annotated[
+    int, _number("--limit", "N", "Of a trace: most calls, the first in the file.")
+]
+SpeedUpOption = Annotated[
+    float, _number("--speed-up", "X", "Of a trace: play it so many times as fast.", 0.001)
+]
+FromOption = Annotated[
+    float | None, _number("--from", "SECONDS", "Of a trace: from then on, on its own clock.", 0)
+]
+UntilOption = Annotated[float | None, _number("--until", "SECONDS", "Of a trace: up to then.", 0)]
+ProxiesOption = Annotated[
+    int, _number("--proxies", "N", "Proxies that share the nodes and know nothing of each other.")
+]
 FailuresOption = Annotated[
     int, _number("--failures", "N", "Nodes that die and return, go silent or crash.", 0)
 ]
@@ -85,75 +129,84 @@ SeedOption = Annotated[
     int, typer.Option("--seed", metavar="N", help="The same number, the same run.")
 ]
 STRATEGY_HELP = (
-    f"One of {', '.join(STRATEGIES)}; several are shown side by side. Default: {QueueDepth.name}."
+    f"One of {', '.join(STRATEGIES)}; several are shown side by side."
+    f" Default: {Settings().proxy.strategy}, as in `pair serve`."
 )
 StrategiesOption = Annotated[
     list[str] | None, typer.Option("--strategy", metavar="NAME", help=STRATEGY_HELP)
 ]
+ChartOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--chart",
+        metavar="FILE.svg",
+        help="Draw the runs side by side; needs pair's extra `chart`.",
+    ),
+]
 
 
 def simulate(
+    context: typer.Context,
+    file: FileArgument = None,
     nodes: NodesOption = CLASSIC_NODES,
     slots: SlotsOption = CLASSIC.slots,
     unequal: UnequalOption = None,
+    prefill_rate: PrefillOption = CLASSIC.prefill_rate_tokens_per_s,
+    decode_rate: DecodeOption = CLASSIC.decode_rate_tokens_per_s,
+    cache_tokens: CacheOption = 0,
     calls: CallsOption = CLASSIC.calls,
     prompt_tokens: PromptOption = CLASSIC.prompt_tokens,
     output_tokens: OutputOption = CLASSIC.output_tokens,
     spread: SpreadOption = CLASSIC.spread,
-    prefill_rate: PrefillOption = CLASSIC.prefill_rate_tokens_per_s,
-    decode_rate: DecodeOption = CLASSIC.decode_rate_tokens_per_s,
+    shared_tokens: SharedOption = CLASSIC.shared_tokens,
     arrivals: ArrivalsOption = CLASSIC.arrivals,
     rate: RateOption = None,
     width: WidthOption = CLASSIC.width,
+    turns: TurnsOption = CLASSIC.turns,
+    think: ThinkOption = CLASSIC.think_s,
+    rehearsal: RehearsalOption = CLASSIC.rehearsal,
+    trace: TraceOption = None,
+    limit: LimitOption = CALLS_LIMIT,
+    speed_up: SpeedUpOption = 1.0,
+    since: FromOption = None,
+    until: UntilOption = None,
+    proxies: ProxiesOption = CLASSIC.proxies,
     failures: FailuresOption = CLASSIC.failures,
     seed: SeedOption = CLASSIC.seed,
     strategy: StrategiesOption = None,
     as_json: JsonOption = False,
+    chart: ChartOption = None,
 ) -> None:
     """Replay calls over simulated nodes with the scheduler that `pair serve` runs.
 
     Without options: the classic 5 calls on 3 nodes.
     """
     with usage():
-        each = (1.0,) * nodes if unequal is None else speeds(unequal)
-    plan = Plan(
-        speeds=each,
-        slots=slots,
-        calls=calls,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-        spread=spread,
-        prefill_rate_tokens_per_s=prefill_rate,
-        decode_rate_tokens_per_s=decode_rate,
-        arrivals=arrivals,
-        rate_per_s=rate,
-        width=width,
-        failures=failures,
-        seed=seed,
-    )
+        if chart is not None:
+            check_chart(chart)
+    asked = asked_for(_given(context))
     with usage():
-        experiment = Experiment(plan, strategy or [QueueDepth.name], Settings().limits())
+        experiment = Experiment(asked.scenario, asked.strategies, Settings().limits())
+    if asked.cut:
+        warn(f"{asked.source} has more than the {len(experiment.calls):,} calls that --limit takes")
     carry_out(experiment)
+    runs = _runs(experiment)
+    if chart is not None:
+        write_chart(chart, experiment.reports, experiment.worlds)
     if as_json:
-        runs = [dataclasses.asdict(report) for report in experiment.reports]
-        show_json({"plan": dataclasses.asdict(plan), "runs": runs})
+        show_json({**_told_of(asked), "runs": runs})
     else:
-        show(Group(*_told(experiment)))
+        show(Group(*_tables(experiment, runs)))
 
 
-def speeds(text: str) -> tuple[float, ...]:
-    """`1,0.5` as numbers.
-
-    Raises:
-        SettingsError: it is no list of numbers above 0.
-    """
-    try:
-        found = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or not all(0 < speed < float("inf") for speed in found):
-        raise SettingsError(f"--unequal takes speeds above 0 such as 1,0.5,0.25, not {text!r}")
-    return found
+def _given(context: typer.Context) -> dict[str, Any]:
+    """What stands on the command line; the rest are defaults, over which a file may say more."""
+    # Its class is not typer's to name; the name of its member is all that is needed.
+    return {
+        name: value
+        for name, value in context.params.items()
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
 
 
 def carry_out(experiment: Experiment) -> None:
@@ -167,60 +220,53 @@ def carry_out(experiment: Experiment) -> None:
             progress.update(task, completed=done)
 
 
-# --- for people ----------------------------------------------------------------------------------
+# --- what is told ---------------------------------------------------------------------------------
 
 
-def _told(experiment: Experiment) -> Iterator[RenderableType]:
-    first, gap = experiment.reports[0], Text("")
-    slots = sum(share.slots for share in first.nodes)
-    waves = "" if first.waves is None else f": {several(first.waves, 'wave')}"
-    yield Text(
-        f"{several(first.calls, 'call')} on {several(len(first.nodes), 'node')} with"
-        f" {several(slots, 'slot')}{waves}"
-    )
-    yield Text(
-        f"{first.alone_node} alone needs {seconds(first.alone_s)}, all together at least"
-        f" {seconds(first.bound_s)}: limit {ratio(first.limit)}"
-    )
+def _runs(experiment: Experiment) -> list[dict[str, Any]]:
+    reports = experiment.reports
+    return [
+        {**dataclasses.asdict(report), "behind_best_s": behind_s}
+        for report, behind_s in zip(reports, behind_best_s(reports), strict=True)
+    ]
+
+
+def _told_of(asked: Asked) -> dict[str, Any]:
+    """What was simulated, for programs."""
+    trace = None
+    if asked.trace is not None:
+        calls = asked.scenario.calls
+        trace = {
+            "file": str(asked.source),
+            "form": asked.trace,
+            "calls": len(calls),
+            "cut": asked.cut,
+            "prompt_tokens": sum(call.prompt_tokens for call in calls),
+            "output_tokens": sum(call.output_tokens for call in calls),
+        }
+    return {
+        "plan": None if asked.plan is None else dataclasses.asdict(asked.plan),
+        "trace": trace,
+        "machines": [dataclasses.asdict(machine) for machine in asked.scenario.machines],
+        "proxies": asked.scenario.proxies,
+    }
+
+
+def _tables(experiment: Experiment, runs: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    gap = Text("")
+    yield from heading(runs[0])
     yield gap
-    yield runs_table(experiment.reports)
-    for report, world in zip(experiment.reports, experiment.worlds, strict=True):
+    yield runs_table(runs)
+    if len(runs) > 1 or any(run["fairness"] or run["ideal_cached_share"] for run in runs):
         yield gap
-        yield shares_table(report)
+        yield comparison_table(runs)
+        yield Text(LEGEND, style="dim")
+    for run, world in zip(runs, experiment.worlds, strict=True):
+        yield gap
+        yield shares_table(run)
         if len(world.records) <= DRAWN_CALLS:
             yield gap
             yield Timeline(as_job(world))
-
-
-def runs_table(reports: list[SimulationReport]) -> Table:
-    """A row for each strategy."""
-    shares = ("TTFT p50", "TTFT p90", "TTFT p99", "wait p50", "wait p99")
-    figures = ("makespan", "achieved", "efficiency", *shares)
-    table = table_of("strategy", *figures, "calls without an answer", right=figures)
-    for report in reports:
-        lost = [f"{count(n)} {fate}" for fate, n in report.outcomes.items() if fate != "answered"]
-        table.add_row(
-            report.strategy,
-            seconds(report.makespan_s),
-            ratio(report.achieved),
-            percent(report.efficiency),
-            *map(seconds, (report.ttft_s.p50, report.ttft_s.p90, report.ttft_s.p99)),
-            *map(seconds, (report.queue_s.p50, report.queue_s.p99)),
-            ", ".join(text for text in lost if not text.startswith("0 ")) or UNKNOWN,
-        )
-    return table
-
-
-def shares_table(report: SimulationReport) -> Table:
-    """A row for each node, up to a limit."""
-    table = table_of(report.strategy, "slots", "calls", "busy", right=("slots", "calls", "busy"))
-    for share in report.nodes[:SHARES_SHOWN]:
-        table.add_row(
-            share.node, count(share.slots), count(share.calls), percent(share.utilization)
-        )
-    if len(report.nodes) > SHARES_SHOWN:
-        table.add_row(f"and {len(report.nodes) - SHARES_SHOWN} more", "", "", "")
-    return table
 
 
 def as_job(world: World) -> dict[str, Any]:
@@ -231,7 +277,7 @@ def as_job(world: World) -> dict[str, Any]:
             {
                 "node": record.node,
                 "name": record.node,
-                "opened_s": record.call.at_s,
+                "opened_s": record.call.at_s if record.opened_s is None else record.opened_s,
                 "granted_s": record.granted_s,
                 "first_byte_s": record.first_byte_s,
                 "done_s": record.closed_s,

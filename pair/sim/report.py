@@ -173,16 +173,18 @@ def _makespan_s(world: World) -> float:
 
 
 def _shares(world: World, makespan_s: float) -> tuple[Share, ...]:
-    calls = dict.fromkeys(world.places, 0)
-    for record in world.records:
+    calls, busy_s = dict.fromkeys(world.places, 0), dict.fromkeys(world.places, 0.0)
+    for record in world.records:  # not what a machine counts itself: that knows the rehearsal, too
         if record.outcome is Outcome.ANSWERED and record.node is not None:
             calls[record.node] += 1
+            if record.granted_s is not None and record.closed_s is not None:
+                busy_s[record.node] += record.closed_s - record.granted_s
     return tuple(
         Share(
             node,
             place.machine.slots,
             calls[node],
-            place.busy_s / (place.machine.slots * makespan_s),
+            busy_s[node] / (place.machine.slots * makespan_s),
         )
         for node, place in world.places.items()
     )

@@ -289,12 +289,12 @@ class _Agent:
     """One agent's context so far.
 
     Attributes:
-        common: the run that its siblings' prompts begin with, too.
+        shared: the run that its siblings' prompts begin with, too.
         own: the id of all that follows.
         latest: the line of its turn before this one; at_s, ended_s: when that one came and ended.
     """
 
-    common: Run
+    shared: Run
     own: int
     tokens: int = 0
     latest: int = 0
@@ -303,9 +303,9 @@ class _Agent:
 
     def text(self, tokens: int) -> Text:
         """A context that grows goes on where it was."""
-        if tokens <= self.common.tokens:
-            return (Run(self.common.id, tokens),)
-        return (self.common, Run(self.own, tokens - self.common.tokens))
+        if tokens <= self.shared.tokens:
+            return (Run(self.shared.id, tokens),)
+        return (self.shared, Run(self.own, tokens - self.shared.tokens))
 
 
 class _Session:
@@ -351,8 +351,8 @@ class _Session:
     def _begun(self, kind: str, tokens: int) -> _Agent:
         if kind not in self._kinds:
             self._kinds[kind] = next(self._ids)
-        common = Run(self._kinds[kind], max(1, int(SIBLINGS_SHARE * tokens)))
-        return _Agent(common, next(self._ids))
+        shared = Run(self._kinds[kind], max(1, int(SIBLINGS_SHARE * tokens)))
+        return _Agent(shared, next(self._ids))
 
 
 def _agents(table: Iterable[_TableLine]) -> Iterator[_Row]:

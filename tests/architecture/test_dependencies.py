@@ -64,7 +64,7 @@ def unlocked(requirements: list[str], text: str) -> list[str]:
 
 def test_the_locked_files_hold_all_that_pyproject_asks_for_and_nothing_without_a_hash() -> None:
     lists = required(ROOT / "pyproject.toml")
-    runtime = lists["runtime"] + lists["engine"] + lists["build"]
+    runtime = lists["runtime"] + lists["engine"] + lists["chart"] + lists["build"]
     wanted = {
         "engine": runtime,
         "dev": runtime + lists["dev"],

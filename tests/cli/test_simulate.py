@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
-from pair.cli.simulate import BAR_CALLS, carry_out, speeds
-from pair.errors import SettingsError
+from pair.cli.simulate import BAR_CALLS, carry_out
 from pair.settings import Settings
 from pair.sim.experiment import Experiment, Plan
 from tests.cli.conftest import Pair
@@ -15,9 +15,10 @@ def test_without_options_it_shows_the_classic(pair: Pair) -> None:
     run = pair("simulate")
     assert (run.code, run.err) == (0, "")
     assert "5 calls on 3 nodes with 3 slots: 2 waves" in run.out
-    assert "node-1 alone needs 10.0 s, all together at least 4.00 s: limit 2.50x" in run.out
-    assert "queue-depth    4.00 s     2.50x        100%" in run.out
+    assert "node-1 alone needs 10.0 s, all together at least 4.00 s (T_LB): limit 2.50x" in run.out
+    assert f"{Settings().proxy.strategy}    4.00 s   1.00x     2.50x" in run.out
     assert "waiting" in run.out, "so few calls are drawn"
+    assert "fairness" not in run.out, "one strategy, one flow, no prompt like another"
 
 
 def test_strategies_side_by_side_as_json(pair: Pair) -> None:
@@ -26,11 +27,24 @@ def test_strategies_side_by_side_as_json(pair: Pair) -> None:
     both = ["--strategy", "queue-depth", "--strategy", "round-robin"]
     told = pair("simulate", *options, *both, "--json").json
     assert told["plan"]["speeds"] == [1.0, 0.5]
+    assert told["trace"] is None
+    assert [machine["id"] for machine in told["machines"]] == ["node-1", "node-2"]
     assert [run["strategy"] for run in told["runs"]] == ["queue-depth", "round-robin"]
+    assert min(run["behind_best_s"] for run in told["runs"]) == 0.0
     for run in told["runs"]:
         assert sum(run["outcomes"].values()) == run["calls"] == 30
         assert [share["node"] for share in run["nodes"]] == ["node-1", "node-2"]
+        assert run["over_bound"] >= 1.0
+        assert run["regret"].keys() == {"calls", "mean_s", "worst_s"}
     assert pair("simulate", *options, *both, "--json").json == told
+
+
+def test_several_are_compared_in_words(pair: Pair) -> None:
+    options = ["--unequal", "4,1", "--calls=12", "--arrivals=conversations", "--turns=4"]
+    run = pair("simulate", *options, "--strategy=queue-depth", "--strategy=round-robin")
+    assert run.code == 0
+    assert "of at most" in run.out
+    assert "Jain's index" in run.out
 
 
 def test_many_nodes_are_listed_up_to_a_limit(pair: Pair) -> None:
@@ -39,24 +53,76 @@ def test_many_nodes_are_listed_up_to_a_limit(pair: Pair) -> None:
     assert "\nwaiting " not in run.out, "too many calls to be drawn"
 
 
-@pytest.mark.parametrize("text", ["", "fast", "1,,2", "1,0", "1,-2", "nan", "inf"])
-def test_speeds_are_numbers_above_0(pair: Pair, text: str) -> None:
-    with pytest.raises(SettingsError, match="--unequal takes speeds above 0"):
-        speeds(text)
-    run = pair("simulate", "--unequal", text)
-    assert (run.code, run.out) == (2, "")
-    assert run.err.startswith("pair: --unequal takes speeds above 0 such as 1,0.5,0.25, not ")
-
-
-def test_speeds() -> None:
-    assert speeds("1, 0.5,2") == (1.0, 0.5, 2.0)
-
-
 def test_wrong_numbers_and_names_are_told(pair: Pair) -> None:
     assert pair("simulate", "--calls", "0").code == 2
     unknown = pair("simulate", "--strategy", "luck")
     assert (unknown.code, unknown.out) == (2, "")
-    assert "strategy 'luck' does not exist; choose one of queue-depth" in unknown.err
+    assert "strategy 'luck' does not exist; choose one of " in unknown.err
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+LINES = "".join(
+    f'{{"timestamp": {1000 * second}, "input_length": 600, "output_length": 5,'
+    f' "hash_ids": [1, {second + 2}]}}\n'
+    for second in range(6)
+)
+
+
+def test_a_trace_of_which_some_is_left_out(pair: Pair, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(LINES, encoding="utf-8")
+    run = pair("simulate", "--nodes=1", "--trace", str(trace), "--limit", "4", "--json")
+    assert run.code == 0
+    assert "has more than the 4 calls that --limit takes" in run.err
+    assert run.json["plan"] is None
+    assert run.json["trace"] == {
+        "file": str(trace),
+        "form": "mooncake",
+        "calls": 4,
+        "cut": True,
+        "prompt_tokens": 2400,
+        "output_tokens": 20,
+    }
+    (told,) = run.json["runs"]
+    assert told["cached_tokens"] == 3 * 512, "all begin with block 1, one slot keeps it"
+    assert told["makespan_s"] >= 3.0
+
+
+def test_a_wrong_line_and_a_missing_file_are_told(pair: Pair, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(LINES + "{}\n", encoding="utf-8")
+    wrong = pair("simulate", "--trace", str(trace))
+    assert (wrong.code, wrong.out) == (1, "")
+    assert f"{trace}:7: Object missing required field `timestamp`" in wrong.err
+    assert pair("simulate", "--trace", str(tmp_path / "none")).code == 2
+    assert pair("simulate", str(tmp_path / "none.toml")).code == 2
+
+
+def test_a_chart_is_drawn_and_a_wrong_name_is_told_first(pair: Pair, tmp_path: Path) -> None:
+    picture = tmp_path / "runs.svg"
+    run = pair("simulate", "--chart", str(picture))
+    assert (run.code, run.err) == (0, "")
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+    png = pair("simulate", "--chart", str(tmp_path / "runs.png"))
+    assert (png.code, png.out) == (2, "")
+    assert "--chart draws SVG" in png.err
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.toml")))
+def test_the_examples_run(pair: Pair, name: str) -> None:
+    told = pair("simulate", str(EXAMPLES / name), "--calls", "24", "--json").json
+    assert len(told["machines"]) == 3
+    assert len(told["runs"]) == 3
+    for run in told["runs"]:
+        assert run["outcomes"]["answered"] == run["calls"] == 24
+        assert run["cached_tokens"] > 0, "conversations come back to what they said"
+
+
+# --- the bar --------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from pair.core.names import NodeId, Outcome
 from pair.sim.machines import Machine
 from pair.sim.place import CallRecord
@@ -36,7 +34,7 @@ def test_waiting_for_the_fast_one_is_regretted_from_where_the_slow_one_would_hav
 ):
     one_after_the_other = [record(FAST, 0.0, float(n), float(n + 1)) for n in range(12)]
     # The second to the tenth are as good as the slow one, which was free for all but the first.
-    assert regret_of(one_after_the_other, MACHINES) == Regret(2, pytest.approx(1.5), 2.0)
+    assert regret_of(one_after_the_other, MACHINES) == Regret(2, 1.5, 2.0)
 
 
 def test_a_call_that_went_to_the_slow_one_while_the_fast_one_was_free() -> None:
