@@ -8,6 +8,7 @@ does, since two proxies that know everything at once would never collide.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, assert_never
 
 from pair.core.decisions import Probe
@@ -16,6 +17,7 @@ from pair.core.reports import NodeReport
 from pair.sim.agenda import Agenda
 from pair.sim.machines import Incident, Machine, Mishap
 from pair.sim.place import Asker, Attempt, Place
+from pair.sim.turns import Turns
 
 CONNECT_LIMIT_S = 3.0
 """How long an attempt waits for a machine that is gone, as the relay does by default."""
@@ -39,11 +41,15 @@ class House:
     def __init__(self, agenda: Agenda, machines: Sequence[Machine]) -> None:
         self.places = {machine.id: Place(machine, agenda) for machine in machines}
         self._agenda = agenda
+        self._turns = {
+            place: Turns(agenda, place.machine.slots, partial(self._turns_changed, place))
+            for place in self.places.values()
+        }
         self._listeners: list[Listener] = []
         self._streams: dict[Place, list[Listener]] = {place: [] for place in self.places.values()}
         self._pushed_at: dict[Place, float] = {}
         self._pushes: set[Place] = set()
-        self._arrivals = 0
+        self._pushed = 0
 
     def join(self, listener: Listener) -> None:
         """A proxy begins to listen, and sights every machine."""
@@ -58,10 +64,14 @@ class House:
         place, now = attempt.place, self._agenda.now
         if not place.up:
             self._agenda.at(now + CONNECT_LIMIT_S, self._unreachable, attempt)
-        elif place.full:
+        elif place.free <= self._turns[place].ahead(attempt.asker):
+            if place.machine.version:
+                self._turns[place].turned_away(attempt.asker)
+                self._turns_changed(place)
             self._agenda.at(now, self._turned_away, attempt)
         else:
             place.begin(attempt)
+            self._turns[place].came(attempt.asker)
             if attempt.record.load_s:
                 self._agenda.at(now + attempt.record.load_s, self._changed, place)
             self._count_changed(place)
@@ -100,7 +110,7 @@ class House:
             return
         if place.machine.version and listener not in self._streams[place]:
             self._streams[place].append(listener)
-        listener.feed(NodeReported(place.machine.id, place.report()))
+        listener.feed(NodeReported(place.machine.id, self._report(place, listener)))
 
     def _miss(self, asked: tuple[Listener, Place]) -> None:
         listener, place = asked
@@ -110,31 +120,46 @@ class House:
         last_byte_at = self._agenda.now if flows else None
         listener.feed(ProbeMissed(place.machine.id, place.up, last_byte_at, "no answer"))
 
+    def _turns_changed(self, place: Place) -> None:
+        place.changes += 1
+        self._count_changed(place)
+
     def _count_changed(self, place: Place) -> None:
+        self._turns[place].look(len(place.attempts))
         # A proxy that is alone knows what it does itself.
         if len(self._listeners) > 1:
             self._changed(place)
 
     def _changed(self, place: Place) -> None:
-        if self._streams[place] and place not in self._pushes:
+        """What it says now, not what it will have to say when its proxy has sent the next call."""
+        if not self._streams[place] or place in self._pushes:
+            return
+        next_at = self._pushed_at.get(place, -PUSH_GAP_S) + PUSH_GAP_S
+        if next_at <= self._agenda.now:
+            self._push(place)
+        else:
             self._pushes.add(place)
-            next_at = self._pushed_at.get(place, -PUSH_GAP_S) + PUSH_GAP_S
-            self._agenda.at(max(self._agenda.now, next_at), self._push, place)
+            self._agenda.at(next_at, self._push, place)
 
     def _push(self, place: Place) -> None:
         self._pushes.discard(place)
         if place.up and not place.slow:
             self._pushed_at[place] = self._agenda.now
-            self._agenda.at(self._agenda.now + PUSH_WAY_S, self._arrive, (place, place.report()))
+            said = [(listener, self._report(place, listener)) for listener in self._streams[place]]
+            # Who hears of something first is now one and now another, as in a real network.
+            self._pushed += 1
+            turn = self._pushed % max(1, len(said))
+            way = (place, [*said[turn:], *said[:turn]])
+            self._agenda.at(self._agenda.now + PUSH_WAY_S, self._arrive, way)
 
-    def _arrive(self, pushed: tuple[Place, NodeReport]) -> None:
-        place, report = pushed
-        # Who hears of a free slot first has it; in a real network that is now one and now another.
-        listeners = self._streams[place]
-        self._arrivals += 1
-        turn = self._arrivals % max(1, len(listeners))
-        for listener in (*listeners[turn:], *listeners[:turn]):
-            listener.feed(NodeReported(place.machine.id, report, pushed=True))
+    def _arrive(self, pushed: tuple[Place, list[tuple[Listener, NodeReport]]]) -> None:
+        place, said = pushed
+        for listener, report in said:
+            if listener in self._streams[place]:
+                listener.feed(NodeReported(place.machine.id, report, pushed=True))
+
+    def _report(self, place: Place, listener: Listener) -> NodeReport:
+        return place.report(listener, self._turns[place].ahead(listener))
 
     # Mishaps
 
@@ -167,6 +192,7 @@ class House:
             place.end(attempt)
         # The engine is new before anybody hears of it and sends the next call.
         renew()
+        self._turns[place].forget()
         for attempt in broken:
             attempt.asker.failed(attempt, FailureKind.RESET, detail)
         self._count_changed(place)

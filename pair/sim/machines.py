@@ -76,19 +76,28 @@ class Machine:
         return limit is None or call.prompt_tokens + call.output_tokens <= limit
 
     def report(
-        self, running: int, *, resident: bool = True, start: int = 1, number: int = 0
+        self,
+        load: int,
+        yours: int | None = None,
+        *,
+        resident: bool = True,
+        start: int = 1,
+        number: int = 0,
     ) -> NodeReport:
-        """What it says when asked; `start` and `number` are the report's process and number."""
+        """What it says to one proxy when asked; `start` and `number` are the report's process and
+        number, `yours` what of the load came from there. An engine on its own does not tell that.
+        """
         replica = ReplicaReport(
             ENGINE,
             ENGINE_KINDS[self.cache_kind],
             MODEL,
             slots=self.slots,
-            running=running,
-            waiting=0,
+            running=min(load, self.slots),
+            waiting=max(0, load - self.slots),
             resident=resident,
             context_tokens=self.context_tokens,
             cache_tokens=self.cache_tokens,
+            yours=yours if self.version else None,
         )
         if not self.version:
             return NodeReport(self.id, self.id, replicas=(replica,))

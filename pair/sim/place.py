@@ -96,6 +96,7 @@ class Place:
         up, slow: whether it runs, and whether it answers no probes though it does.
         attempts: those that its engine works on, or hang there.
         busy_s: the time that its slots spent on answered calls.
+        changes: of what it reports, since its latest start.
     """
 
     def __init__(self, machine: Machine, agenda: Agenda) -> None:
@@ -110,24 +111,29 @@ class Place:
         self._loaded_at: float | None = 0.0 if machine.resident else None
         self._idle_since = 0.0
         self._starts = 1
-        self._changes = 1
+        self.changes = 1
 
     @property
-    def full(self) -> bool:
-        """Whether all slots are taken."""
-        return len(self.attempts) >= self.machine.slots
+    def free(self) -> int:
+        """Slots that nobody takes."""
+        return self.machine.slots - len(self.attempts)
 
-    def report(self) -> NodeReport:
-        """What it says when asked now."""
+    def report(self, asker: Asker, ahead: int) -> NodeReport:
+        """What it says to a proxy now, with so many slots kept for others."""
+        ours = sum(1 for attempt in self.attempts if attempt.asker is asker)
         resident = self._in_memory() and (self._loaded_at or 0.0) <= self._agenda.now
         return self.machine.report(
-            len(self.attempts), resident=resident, start=self._starts, number=self._changes
+            len(self.attempts) + ahead,
+            ours,
+            resident=resident,
+            start=self._starts,
+            number=self.changes,
         )
 
     def begin(self, attempt: Attempt) -> None:
         """Take a call in; the machine is up and has a free slot."""
         now = self._agenda.now
-        self._changes += 1
+        self.changes += 1
         if not self._in_memory():
             self._cache.clear()
             self._loaded_at = now + self.machine.load_s
@@ -145,7 +151,7 @@ class Place:
         if attempt not in self.attempts:
             return False
         del self.attempts[attempt]
-        self._changes += 1
+        self.changes += 1
         self._pace.drop(attempt)
         if attempt.seat is not None:
             self._cache.leave(attempt.seat, self._left_in_cache(attempt, attempt.seat))
@@ -155,7 +161,7 @@ class Place:
     def start_anew(self) -> None:
         """The machine was off and is up; nobody is there."""
         self.up = True
-        self._starts, self._changes = self._starts + 1, 1
+        self._starts, self.changes = self._starts + 1, 1
         self.lose_memory()
 
     def lose_memory(self) -> None:
@@ -172,7 +178,7 @@ class Place:
         return self._agenda.now - self._idle_since < limit_s
 
     def _loaded(self, attempt: Attempt) -> None:
-        self._changes += 1
+        self.changes += 1
         self._read(attempt)
 
     def _read(self, attempt: Attempt) -> None:

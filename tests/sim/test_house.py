@@ -72,9 +72,27 @@ def test_reports_come_unasked_on_each_change_but_not_too_often() -> None:
     assert all(later - now >= PUSH_GAP_S - 1e-9 for now, later in pairwise(times))
     numbers = [event.report.number for _, event in pushes(second)]
     assert numbers == sorted(set(numbers)), "each tells of something new"
-    assert [event.report for _, event in pushes(first)] == [
-        event.report for _, event in pushes(second)
-    ]
+    assert [event.report.number for _, event in pushes(first)] == numbers
+
+
+def test_a_report_says_what_of_the_load_is_whose_and_whose_turn_is_next() -> None:
+    calls = [PlannedCall(at_s, 537, 90) for at_s in (0.0, 0.0)]
+    _, (first, second) = lived(one_slot(1), calls, 2)
+    for scheduler, expected in ((first, {(1, 1), (2, 1)}), (second, {(1, 0), (0, 0)})):
+        said = [event.report.replicas[0] for _, event in pushes(scheduler)]
+        assert {(one.load, one.yours) for one in said} >= expected
+
+
+def test_whoever_was_turned_away_goes_before_whoever_was_served() -> None:
+    """Else the proxy with many calls, which knows first that one has ended, would serve them all
+    before the other one has its first.
+    """
+    calls = [PlannedCall(0.0, 537, 90, flow=FlowId("many"))] * 6
+    calls += [PlannedCall(0.1, 537, 90, flow=FlowId("one"))]
+    world, _ = lived(one_slot(1), calls, 2)
+    # At the first end it comes too late by a moment, at the second it is its turn.
+    assert world.records[-1].granted_s == pytest.approx(2 * 2.337, abs=0.01)
+    assert world.records[-1].refusals == 1
 
 
 def test_a_proxy_that_is_alone_is_told_only_what_it_cannot_know() -> None:
@@ -99,11 +117,10 @@ def test_an_engine_on_its_own_sends_nothing() -> None:
     assert [record.outcome for record in world.records] == [Outcome.ANSWERED] * 4
 
 
-@pytest.mark.parametrize(("proxies", "refusals_a_call"), [(2, 0.02), (4, 0.3), (8, 1.0)])
+@pytest.mark.parametrize(("proxies", "refusals_a_call"), [(2, 0.4), (4, 0.6), (8, 0.9)])
 def test_proxies_that_share_machines_seldom_collide(proxies: int, refusals_a_call: float) -> None:
-    """At 90% of what the machines can do, every proxy with clients of its own. As measured on the
-    day that this was written: 0.00, 0.16 and 0.72; without unasked reports it is several times
-    that.
+    """At 90% of what the machines can do, every proxy with clients of its own. When this was
+    written: 0.25, 0.44 and 0.66, and nobody waited longer than with one proxy for all.
     """
     calls = poisson(600, 0.9 * 2.0, Lengths(200, 90, spread=0.5), Random(1))
     wide = limits(waiting_limit=10_000)

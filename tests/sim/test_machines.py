@@ -42,7 +42,7 @@ def test_speeds_multiply_both_rates() -> None:
 
 
 def test_a_machine_reports_as_a_node_with_pair_does() -> None:
-    report = Machine(NodeId("a"), 2, 1000.0, 50.0).report(running=1)
+    report = Machine(NodeId("a"), 2, 1000.0, 50.0).report(1)
     (replica,) = report.replicas
     assert (report.node, replica.model, replica.slots, replica.running) == ("a", MODEL, 2, 1)
     assert replica.state is ReplicaState.READY
@@ -60,8 +60,14 @@ def test_a_machine_says_what_it_keeps() -> None:
 
 
 def test_a_bare_engine_counts_no_reports() -> None:
-    report = Machine(NodeId("a"), 2, 1000.0, 50.0, version="").report(running=1, number=7)
+    report = Machine(NodeId("a"), 2, 1000.0, 50.0, version="").report(1, 1, number=7)
     assert (report.version, report.process, report.number) == ("", "", 0)
+    assert report.replicas[0].yours is None
+
+
+def test_what_is_more_than_its_slots_waits() -> None:
+    (replica,) = Machine(NodeId("a"), 2, 1000.0, 50.0).report(5, 1).replicas
+    assert (replica.running, replica.waiting, replica.yours) == (2, 3, 1)
 
 
 def test_mishaps_are_in_order_and_end() -> None:
