@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pair.core.events import Opened
+from pair.core.decisions import Dispatch
+from pair.core.events import FailureKind, Opened
 from pair.core.fairness import Attained
 from pair.core.names import FlowId, ModelName, NodeId, Priority, TicketId
 from pair.core.ticket import Ticket
 from pair.core.waiting_room import Line, WaitingRoom
+from tests.core.house import replica, report
+from tests.core.story import Story, answered, call, comes, failed
 
 M = ModelName("m")
 COST = 100.0
@@ -255,3 +259,56 @@ def test_no_flow_that_waits_is_passed_over_by_another_more_than_twice(
                 if other != flow:
                     by[flow] += 1
                     assert by[flow] <= 2, f"{flow} passes over {other}"
+
+
+@pytest.mark.parametrize("strategy", ["queue-depth", "finish-time"])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_single_calls_beside_two_hundred_wait_for_one_of_them_at_most(
+    strategy: str, slots: int
+) -> None:
+    """In a house: calls of one second, singles at odd moments, each a job of its own."""
+    story = Story(strategy=strategy)
+    story.sees(comes("a", says=report("a", replica(slots=slots)))).at(0.5)
+    story.sees(*(call(number, flow="big") for number in range(200)))
+    running = [(1.5 + 0.3 * slot, slot) for slot in range(slots)]
+    came_at: dict[int, float] = {}
+    waits: dict[int, float] = {}
+    story.house.said.clear()
+    singles = [(3.1 + 2.7 * number, 1000 + number) for number in range(20)]
+    while singles or running:
+        if singles and singles[0][0] < running[0][0]:
+            at, number = singles.pop(0)
+            story.at(at).sees(call(number, flow=f"single {number}"))
+            came_at[number] = at
+        else:
+            at, number = running.pop(0)
+            story.at(at).sees(answered(number))
+        for one in story.house.said:
+            assert isinstance(one, Dispatch)
+            running.append((at + 1.0, one.ticket))
+            if one.ticket in came_at:
+                waits[one.ticket] = at - came_at[one.ticket]
+        running.sort()
+        story.house.said.clear()
+    assert len(waits) == 20
+    assert max(waits.values()) <= 1.0
+    story.ends()
+
+
+def test_an_attempt_that_came_to_nothing_costs_its_flow_no_turn() -> None:
+    story = Story("a").sees(*(call(number, flow="a") for number in (1, 2, 3)))
+    story.sees(*(call(number, flow="b") for number in (4, 5))).expects("1 to a")
+    story.sees(failed(1, FailureKind.BUSY)).at(2.0).expects("1 to a")
+    story.sees(answered(1)).expects("4 to a").sees(answered(4)).expects("2 to a")
+    story.sees(answered(2)).expects("5 to a").sees(answered(5)).expects("3 to a")
+    story.sees(answered(3)).ends()
+
+
+def test_bulk_waits_for_the_others_and_not_for_ever() -> None:
+    story = Story("a", priority_bound_s=10.0)
+    story.sees(call(1), call(2, priority=BULK), call(3), call(4, priority=INTERACTIVE))
+    story.expects("1 to a").sees(answered(1)).expects("4 to a").sees(answered(4)).expects("3 to a")
+    story.sees(call(5), call(6), call(7, priority=BULK)).at(10.2)
+    story.sees(answered(3)).expects("2 to a").sees(answered(2)).expects("5 to a")
+    story.sees(answered(5)).expects("6 to a").sees(answered(6)).expects("7 to a")
+    story.sees(answered(7)).ends()
