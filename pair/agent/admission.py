@@ -64,6 +64,8 @@ class Admission:
         """
         taken = self.taken(key)
         if slots - taken > self.turns.ahead(key, proxy):
+            if proxy is not None:
+                self.turns.coming(key, proxy)
             return False
         if proxy is not None:
             self.turns.turned_away(key, proxy, slots, taken)

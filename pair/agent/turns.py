@@ -21,6 +21,9 @@ TURN_S = 0.05
 """So long (s) is a slot kept for whoever's turn it is: some ten times what a proxy on the LAN
 needs, and as long as a slot may stand idle where it has no use for it any more."""
 
+COMING_S = 1.0
+"""The same (s) once its call is here, until its body is whole: a long prompt over Wi-Fi."""
+
 PROXIES_LIMIT = 16
 """Most that wait for a turn at one replica; anybody can make up marks."""
 
@@ -70,6 +73,14 @@ class Turns:
             line.waiting[proxy] = None
         self.look(key, taken)
 
+    def coming(self, key: ReplicaKey, proxy: str) -> None:
+        """It is its turn, and its call is on the way."""
+        line = self._lines.get(key)
+        timer = None if line is None else line.waiting.get(proxy)
+        if line is not None and timer is not None:
+            timer.cancel()
+            line.waiting[proxy] = self._timer(COMING_S, key, proxy)
+
     def came(self, key: ReplicaKey, proxy: str) -> None:
         """It has its slot."""
         line = self._lines.get(key)
@@ -90,11 +101,13 @@ class Turns:
         free = line.slots - taken
         for place, (proxy, timer) in enumerate(line.waiting.items()):
             if place < free and timer is None:
-                loop = asyncio.get_running_loop()
-                line.waiting[proxy] = loop.call_later(TURN_S, self._over, key, proxy)
+                line.waiting[proxy] = self._timer(TURN_S, key, proxy)
             elif place >= free and timer is not None:
                 timer.cancel()
                 line.waiting[proxy] = None
+
+    def _timer(self, after_s: float, key: ReplicaKey, proxy: str) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(after_s, self._over, key, proxy)
 
     def _over(self, key: ReplicaKey, proxy: str) -> None:
         taken = self._lines[key].taken

@@ -88,3 +88,17 @@ async def test_slots_that_come_later_open_it_to_those_who_wait() -> None:
     assert admission.admit(A, 1, "patient") is None
     assert admission.admit(A, 2, "greedy") is None
     assert admission.admit(A, 2, "patient") is not None
+
+
+async def test_a_slot_is_kept_while_the_body_of_whoever_has_the_turn_is_on_its_way() -> None:
+    admission = Admission()
+    first = admission.admit(A, 1, "greedy")
+    assert first is not None
+    assert admission.admit(A, 1, "far away") is None
+    admission.settle(first)
+    assert not admission.full(A, 1, "far away"), "what its head was told"
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + 2 * TURN_S
+    await until(lambda: loop.time() > ends_at)
+    assert admission.admit(A, 1, "greedy") is None
+    assert admission.admit(A, 1, "far away") is not None

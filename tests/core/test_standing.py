@@ -7,7 +7,15 @@ from pair.core.membership import Node
 from pair.core.names import LeaseId, NodeId, Phase
 from pair.core.replica import Replica
 from pair.core.retrying import RULES, Hurts
-from pair.core.standing import opens_at, prove, restore, set_aside
+from pair.core.standing import (
+    FULL_PAUSE_LEAST_S,
+    made_room,
+    opens_at,
+    prove,
+    restore,
+    set_aside,
+)
+from tests.core.house import replica
 from tests.core.limits import limits
 from tests.core.test_ledger import a_replica
 
@@ -120,3 +128,33 @@ def test_time_alone_opens_what_is_set_aside_or_drains_where_nobody_counts() -> N
     assert len(one.draining) == 1
     one.draining.seen(1, asked_at=60.0)
     assert opens_at(one, LIMITS, 60.0) == pytest.approx(60.0 + LIMITS.left_grace_s), "its last word"
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "running", "ends_at"),
+    [
+        (9.9, 0, 11.0),  # counted before it was full
+        (10.0, 0, 10.0 + FULL_PAUSE_LEAST_S),
+        (10.0, 1, 11.0),
+        (10.0, None, 11.0),  # it does not say
+        (12.0, 0, 10.0 + FULL_PAUSE_LEAST_S),
+    ],
+)
+def test_full_ends_with_the_node_s_own_word(
+    asked_at: float, running: int | None, ends_at: float
+) -> None:
+    one = a_replica()
+    fails(one, Failure(FailureKind.BUSY, "full", 5.0), 10.0)
+    one.report = replica(running=running)
+    made_room(one, asked_at)
+    assert one.set_aside_until == ends_at
+
+
+def test_a_pause_for_something_else_is_not_ended_by_room() -> None:
+    one = a_replica()
+    fails(one, Failure(FailureKind.BUSY, "full"), 10.0)
+    fails(one, Failure(FailureKind.RESET, "broken"), 10.1)
+    until = fails(one, Failure(FailureKind.BUSY, "full", 5.0), 10.2)
+    one.report = replica(running=0)
+    made_room(one, 10.3)
+    assert one.set_aside_until == until

@@ -16,6 +16,7 @@ from pair.wire.headers import (
     choice_headers,
     header_text,
     read_choice,
+    read_from,
     read_request_id,
     read_wishes,
 )
@@ -112,3 +113,9 @@ def test_any_text_becomes_one_header_line(text: str) -> None:
 
 def test_latin_text_keeps_its_letters() -> None:
     assert header_text("Küche → Büro\r\nx") == "Küche ? Büro  x".encode("latin-1")
+
+
+def test_the_mark_of_a_proxy_is_bounded() -> None:
+    assert read_from(lambda name: b"5f0c" * 100 if name == b"x-pair-from" else None) == "5f0c" * 8
+    assert read_from(lambda name: b"") is None
+    assert read_from(lambda name: None) is None
