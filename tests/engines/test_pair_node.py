@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from contextlib import aclosing
+from dataclasses import replace
+
 import pytest
 
 from pair.core.names import NodeId
 from pair.core.reports import NodeReport
-from pair.engines.pair_node import NotPair, report_of
+from pair.engines.pair_node import NoStream, NotPair, report_of, reports_of
 from pair.errors import GarbledAnswer, SilentNode, UnreachableNode
-from pair.wire.node_report import REPORT_PATH, encode_report
+from pair.wire.node_report import REPORT_PATH, REPORTS_PATH, encode_report
 from tests.engines.scripted_engine import ScriptedEngine, never, session
 
 REPORT = NodeReport(NodeId("n1"), "attic")
@@ -40,3 +43,31 @@ async def test_no_connection_and_no_answer_are_told_apart() -> None:
     async with session() as asking:
         with pytest.raises(UnreachableNode, match=r"no connection to .*: Connection refused"):
             await report_of(asking, url, 5.0)
+
+
+async def heard(url: str) -> list[NodeReport]:
+    async with session() as asking, aclosing(reports_of(asking, url)) as reports:
+        return [report async for report in reports]
+
+
+async def test_a_nodes_reports() -> None:
+    later = replace(REPORT, draining=True)
+    page = encode_report(REPORT) + b"\n" + encode_report(later) + b"\n"
+    async with ScriptedEngine({REPORTS_PATH: page}) as node:
+        assert await heard(node.url) == [REPORT, later]
+
+
+async def test_a_node_without_a_stream_is_told_from_one_that_gives_none_now() -> None:
+    async with ScriptedEngine({}) as older:
+        with pytest.raises(NoStream):
+            await heard(older.url)
+    async with ScriptedEngine({REPORTS_PATH: (503, b"{}")}) as full:
+        with pytest.raises(GarbledAnswer) as raised:
+            await heard(full.url)
+    assert not isinstance(raised.value, NoStream)
+
+
+async def test_a_line_that_is_no_report_ends_it() -> None:
+    async with ScriptedEngine({REPORTS_PATH: encode_report(REPORT) + b"\n{}\n"}) as node:
+        with pytest.raises(GarbledAnswer):
+            await heard(node.url)

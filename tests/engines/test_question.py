@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 
+import aiohttp
 import pytest
 
-from pair.engines.question import ANSWER_LIMIT_BYTES, ask, question_session
+from pair.engines.question import ANSWER_LIMIT_BYTES, ask, lines, question_session
 from pair.errors import GarbledAnswer, LostUpstream, SilentNode, UnreachableNode
+from pair.wire.engine_reports.recognition import Said
 from tests.engines.scripted_engine import ScriptedEngine, never, session
 
 
@@ -144,3 +146,48 @@ async def test_a_packed_answer_is_limited_by_what_it_unpacks_to() -> None:
     async with raw(head + bomb) as url, session() as asking:
         with pytest.raises(GarbledAnswer):
             await ask(asking, url, 5.0)
+
+
+LINES = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+
+
+async def read_lines(url: str, silence_limit_s: float = 5.0) -> list[tuple[int, bytes]]:
+    async with session() as asking:
+        return [(one.status, one.body) async for one in lines_of(asking, url, silence_limit_s)]
+
+
+def lines_of(
+    asking: aiohttp.ClientSession, url: str, silence_limit_s: float
+) -> AsyncGenerator[Said, None]:
+    return lines(asking, url, silence_limit_s=silence_limit_s)
+
+
+async def test_lines_come_one_by_one_and_what_has_no_end_is_none() -> None:
+    async with raw(LINES + b"one\n\ntwo\nhalf") as url:
+        assert await read_lines(url) == [(200, b"one"), (200, b""), (200, b"two")]
+
+
+async def test_a_line_comes_when_it_comes() -> None:
+    async with (
+        raw(LINES + b"one\n", end=False) as url,
+        session() as asking,
+        aclosing(lines_of(asking, url, 5.0)) as said,
+    ):
+        assert (await anext(said)).body == b"one"
+
+
+async def test_what_is_no_success_has_no_lines() -> None:
+    async with raw(b"HTTP/1.1 404 No\r\nConnection: close\r\n\r\na\nb\n") as url:
+        assert await read_lines(url) == [(404, b"")]
+
+
+async def test_a_line_without_end_is_not_read_to_its_end() -> None:
+    async with raw(LINES + b"a" * (ANSWER_LIMIT_BYTES + 100_000)) as url:
+        with pytest.raises(GarbledAnswer, match="larger than"):
+            await read_lines(url)
+
+
+async def test_lines_that_stop_coming_are_silence() -> None:
+    async with raw(LINES + b"one\n", end=False) as url:
+        with pytest.raises(SilentNode):
+            await read_lines(url, 0.05)
