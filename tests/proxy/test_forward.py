@@ -41,6 +41,42 @@ async def test_an_answer_carries_who_gave_it_and_why() -> None:
         assert not {name for name in names if name.startswith(b"x-pair-")}
 
 
+async def test_what_an_agent_says_of_itself_names_the_job_and_passes_on() -> None:
+    async with house(FAST) as built:
+        marks = {"x_claude_code_session_id": "run-1", "x_claude_code_agent_id": "sub-2"}
+        reply = await built.send(chat(), **marks)
+        assert reply.headers["x-pair-job"] == "run-1"
+        sent = dict(built.engines[0].journal.entries[-1].headers)
+        assert sent[b"x-claude-code-session-id"] == b"run-1"
+        reply = await built.send(chat(), x_pair_job="team", **marks)
+        assert reply.headers["x-pair-job"] == "team"
+        reply = await built.send(chat(), session_id="x" * 300)
+        assert reply.headers["x-pair-job"].startswith("found-")
+
+
+async def test_who_is_urgent_goes_first_and_a_single_call_before_anothers_many() -> None:
+    """By priority, by job, and by nothing but another key."""
+    async with house(STEADY) as built:
+        order: list[str] = []
+
+        async def ask(name: str, tokens: int, **headers: str) -> None:
+            assert (await built.send(chat(tokens=tokens), **headers)).status == 200
+            order.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number, (name, headers) in enumerate(
+                [
+                    *[("many", {"x_pair_job": "many"})] * 4,
+                    ("bulk", {"x_pair_priority": "bulk", "x_pair_job": "other"}),
+                    ("urgent", {"x_pair_priority": "interactive", "x_pair_job": "many"}),
+                    ("single", {"authorization": "Bearer somebody-else"}),
+                ]
+            ):
+                tasks.create_task(ask(name, 2 if number else 200, **headers))
+                await built.until(lambda opened=number + 1: built.snapshot().opened == opened)  # type: ignore[misc]
+        assert order == ["many", "urgent", "single", "many", "many", "many", "bulk"]
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_clients_bytes_are_the_engines_bytes(stream: bool) -> None:
     """I10, for the body in both directions."""
