@@ -176,7 +176,7 @@ class SlotCache:
                 chars, used_at = lost, plan.shelved.used_at
         if plan.slot is not None:
             held = plan.slot.prompt.chars
-            if held > self._capacity_chars:
+            if not self._capacity_chars:
                 chars += held - plan.slot.shared_chars(prompt)
                 return worth(chars, max(used_at, plan.slot.used_at), now)
             over = self._shelf_chars + held - self._capacity_chars
@@ -266,7 +266,10 @@ class SlotCache:
         """Drop what cannot be there, since the engine would have used it."""
         if evidence.distance_chars:
             # Half at a time, since there are other reasons for a miss.
-            self._capacity_chars = max(evidence.distance_chars - 1, self._capacity_chars // 2)
+            half = self._capacity_chars // 2
+            if half < evidence.distance_chars <= self._capacity_chars:
+                half = evidence.distance_chars - 1
+            self._capacity_chars = half if half >= block_end(1) else 0
             self._trim()
         elif cached_chars < NOISE_CHARS:
             self._cold_calls += 1
@@ -303,7 +306,7 @@ class SlotCache:
         """Put what a slot has held on the shelf, which drops what this makes needless."""
         held = one.prompt.fingerprints
         one.busy = False
-        if one.prompt.chars > self._capacity_chars:
+        if not self._capacity_chars:
             self._haunt(one)
             return
         for other in [*self._shelf] if held else ():
@@ -319,7 +322,9 @@ class SlotCache:
         self._trim()
 
     def _trim(self) -> None:
-        while self._shelf_chars > self._capacity_chars:
+        """Drop what is over the capacity; llama.cpp always keeps the latest, however long it is."""
+        least = 1 if self._capacity_chars else 0
+        while self._shelf_chars > self._capacity_chars and len(self._shelf) > least:
             oldest = self._shelf[0]
             self._take_from_shelf(oldest)
             self._haunt(oldest)

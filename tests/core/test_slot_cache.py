@@ -64,12 +64,12 @@ class PlainSlots:
         self.touch(slot)
 
     def _save(self, old: Path) -> None:
-        if not old or len(old) > self.shelf_blocks:
+        if not old or not self.shelf_blocks:
             return
         if any(one[: len(old)] == old for one in self.shelf):
             return
         self.shelf = [one for one in self.shelf if old[: len(one)] != one] + [old]
-        while sum(map(len, self.shelf)) > self.shelf_blocks:
+        while sum(map(len, self.shelf)) > self.shelf_blocks and len(self.shelf) > 1:
             del self.shelf[0]
 
 
