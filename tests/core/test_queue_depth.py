@@ -8,15 +8,14 @@ from pair.core.replica import Replica
 from pair.core.strategies import strategy_named
 from pair.core.strategy import Choice, Strategy
 from pair.core.ticket import Ticket
-from pair.core.waiting_room import WaitingRoom
 from tests.core.limits import limits
 from tests.core.test_ledger import a_replica
-from tests.core.test_waiting_room import ticket
+from tests.core.test_waiting_room import a_room, ticket
 
 
 def outlook() -> Outlook:
     """One that has seen nothing."""
-    return Outlook(limits(), Fleet({}), WaitingRoom(10))
+    return Outlook(limits(), Fleet({}), a_room())
 
 
 def asked() -> Ticket:
