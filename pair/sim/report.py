@@ -235,21 +235,22 @@ def lower_bound_s(calls: Sequence[PlannedCall], machines: Sequence[Machine]) -> 
 
 def _bound_with_caches_s(calls: Sequence[PlannedCall], slots: Mapping[Machine, int]) -> float:
     """The same two bounds where prompts begin alike. Work is what a cache without end leaves of
-    all prompts, which is the same in any order; of one call that can be nothing but its answer.
+    all prompts; another order of the calls than the list's saves at most a token of each, since
+    none is cached to its end. Of one call that may be all there is to read.
     """
     prefill = max(kind.prefill_rate_tokens_per_s for kind in slots)
     decode = max(kind.decode_rate_tokens_per_s for kind in slots)
-    output_s = [call.output_tokens / decode for call in calls]
     uncached_tokens = sum(call.prompt_tokens for call in calls) - sum(ideal_cached_tokens(calls))
+    output_tokens = sum(call.output_tokens for call in calls)
+    least_s = max(uncached_tokens - len(calls), len(calls)) / prefill + output_tokens / decode
     # A slot of each kind does either part of the work at no more than this share of the fastest.
     worth = sum(
         count
         * max(kind.prefill_rate_tokens_per_s / prefill, kind.decode_rate_tokens_per_s / decode)
         for kind, count in slots.items()
     )
-    # One token each, because an order may save one that another pays: none is cached to its end.
-    least_s = max(uncached_tokens - len(calls), 0) / prefill + sum(output_s)
-    return max(_latest_end_s(calls, output_s), least_s / worth)
+    shortest_s = [1 / prefill + call.output_tokens / decode for call in calls]
+    return max(_latest_end_s(calls, shortest_s), least_s / worth)
 
 
 def _latest_end_s(calls: Sequence[PlannedCall], needs_s: Sequence[float]) -> float:

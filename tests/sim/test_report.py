@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pair.core.names import FlowId, NodeId, Outcome
 from pair.core.strategies import strategy_named
-from pair.sim.machines import Machine
+from pair.sim.machines import CacheKind, Machine
 from pair.sim.place import CallRecord
 from pair.sim.report import (
     Quantiles,
@@ -115,6 +117,8 @@ def test_prompts_that_begin_alike_are_told_with_what_a_cache_without_end_would_h
     # All at once, 3,000 tokens in 3 s and 30 in 0.6 s on one slot.
     at_once = lower_bound_s([turn(0.0, 1000), turn(0.0, 2000), turn(0.0, 3000)], one)
     assert at_once == pytest.approx(3.6, abs=0.01)
+    nothing_to_say = PlannedCall(0.0, 1, 0, text=(Run(1, 1),))
+    assert lower_bound_s([nothing_to_say] * 2, one) == pytest.approx(0.002), "never 0"
 
 
 def test_a_chain_of_turns_ends_no_sooner_than_its_turns_and_thoughts() -> None:
@@ -170,23 +174,31 @@ MACHINES = st.builds(
     slots=st.integers(1, 3),
     prefill_rate_tokens_per_s=st.sampled_from([200.0, 1000.0, 3000.0]),
     decode_rate_tokens_per_s=st.sampled_from([10.0, 50.0]),
+    cache_kind=st.sampled_from(CacheKind),
+    cache_tokens=st.sampled_from([0, 100_000]),
 )
 
 
-@settings(max_examples=40)
-@given(st.lists(CALLS, min_size=1, max_size=20), st.lists(MACHINES, min_size=1, max_size=4))
-def test_no_run_ends_before_the_bound(calls: list[PlannedCall], machines: list[Machine]) -> None:
-    named = [
-        Machine(
-            NodeId(f"n{index}"), m.slots, m.prefill_rate_tokens_per_s, m.decode_rate_tokens_per_s
-        )
-        for index, m in enumerate(machines)
-    ]
+@settings(max_examples=60, deadline=None)
+@given(
+    calls=st.lists(CALLS, min_size=1, max_size=20),
+    machines=st.lists(MACHINES, min_size=1, max_size=4),
+    texts=st.integers(0, 3),
+    chained=st.booleans(),
+)
+def test_no_run_ends_before_the_bound(
+    calls: list[PlannedCall], machines: list[Machine], texts: int, chained: bool
+) -> None:
+    named = [replace(each, id=NodeId(f"n{index}")) for index, each in enumerate(machines)]
     ordered = sorted(calls, key=lambda call: call.at_s)
-    shifted = [
-        PlannedCall(call.at_s - ordered[0].at_s, call.prompt_tokens, call.output_tokens)
-        for call in ordered
-    ]
-    world = run(named, shifted)
+    planned = []
+    for index, call in enumerate(ordered):
+        shared = min(500, call.prompt_tokens)
+        own = Run(100 + index % texts, call.prompt_tokens - shared) if texts else Run(0, 0)
+        text = tuple(run for run in (Run(1, shared), own) if run.tokens) if texts else ()
+        follows = index - 2 if chained and index >= 2 else None
+        at_s = call.at_s - ordered[0].at_s
+        planned.append(replace(call, at_s=at_s, text=text, follows=follows, after_s=1.0))
+    world = run(named, planned)
     end_s = max(record.closed_s or 0.0 for record in world.records)
-    assert end_s >= lower_bound_s(shifted, named) - 1e-6
+    assert end_s >= lower_bound_s(planned, named) - 1e-6
