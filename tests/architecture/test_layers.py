@@ -64,7 +64,7 @@ def unseen_folders(root: Path) -> list[str]:
 def test_the_repository_keeps_every_contract() -> None:
     kept = contracts_of(ROOT)
     assert broken(kept) == set()
-    assert len(kept) == 8
+    assert len(kept) == 9
 
 
 def test_the_contracts_see_every_folder() -> None:
@@ -86,7 +86,7 @@ def test_a_tree_that_obeys_is_accepted_though_most_folders_are_missing(tmp_path:
             "pair/sim/world.py": "import random\nimport pair.core.names\n",
             "pair/discovery/browser.py": "import zeroconf.asyncio\n",
             "pair/bench/runner.py": "import openai\nimport rich.table\n",
-            "pair/cli/main.py": "import typer\nimport rich\nimport pair.bench.runner\n",
+            "pair/cli/main.py": "import typer\nimport rich\nimport leather\nimport pair.bench.runner\n",
             "pair/trust/tls.py": "import cryptography.x509\nimport spake2\n",
             "pair/relay/heads.py": "import httptools\n",
         },
@@ -132,3 +132,8 @@ def test_a_library_outside_its_folder_fails(tmp_path: Path) -> None:
         "Only trust",
         "Only relay",
     }
+
+
+def test_the_library_of_pictures_outside_the_command_line_fails(tmp_path: Path) -> None:
+    tree = sample(tmp_path, {"pair/sim/report.py": "import leather\n"})
+    assert broken(contracts_of(tree)) == {"Only cli"}
