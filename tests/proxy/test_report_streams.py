@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import pairwise
 
 import pytest
@@ -184,6 +184,12 @@ class StrangeNode:
         self.deaf = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, which the proxy's end may end at any moment."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await self._serve(reader, writer)
+        writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"x-pair-from: " in head.lower()
         if head.startswith(f"GET {REPORTS_PATH} ".encode()):
@@ -191,7 +197,8 @@ class StrangeNode:
             writer.write(self.stream)
             if self.holds:
                 self.open += 1
-                await reader.read()
+                with suppress(ConnectionError):
+                    await reader.read()
                 self.open -= 1
         elif head.startswith(f"GET {REPORT_PATH} ".encode()):
             self.reports += 1
@@ -200,7 +207,6 @@ class StrangeNode:
             body = encode_report(self.report)
             length = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
             writer.write(b"HTTP/1.1 200 OK\r\n" + length + body)
-        writer.close()
 
 
 @asynccontextmanager
