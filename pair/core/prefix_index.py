@@ -7,6 +7,10 @@ each other.
 
 Bounded by fingerprints over all replicas, least recently used out: 90 bytes each where a slot holds
 them, 250 in pages. A conversation of 100,000 characters has 145.
+
+Measured 2026-11-30 on the shared 2-core test machine with 1,000 replicas that all hold the system
+prompt: `holders` 3 to 5 us, `cached_chars` 3 us (12 us where the replica holds the system prompt
+only), `evicted` 6 to 15 us, `prefilled` 0.1 ms for 144 blocks.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class ReplicaReport:
         resident: whether the model is in memory; None where the engine does not tell.
         context_tokens: the largest prompt plus answer for one request; None where unknown.
         cache_tokens: prompts that the engine keeps beyond those in its slots (llama.cpp's
-            `cache_ram`), in tokens; None where unknown.
+            `cache_ram`), or in all where its slots share them (vLLM), in tokens; None where
+            unknown.
         any_name: the engine takes any name, and none, for this model, the only one that it has.
     """
 

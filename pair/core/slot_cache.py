@@ -230,10 +230,14 @@ class SlotCache:
     def _plan(self, prompt: Prompt, replica: Replica, idle: list[Sequence]) -> _Plan:
         slot: Sequence | None = None
         chars = 0
-        for one in idle:
+        # No sequence can share more than all of them together do.
+        most = block_end(self._holders.depth(self._number, prompt.fingerprints))
+        for one in idle if most else ():
             shared = one.shared_chars(prompt)
             if shared > chars:
                 slot, chars = one, shared
+                if chars == most:
+                    break
         if chars <= SIMILARITY * prompt.chars:
             empty = len(self._slots) < replica.slots
             slot = None if empty else min(idle, key=_used_at, default=None)
@@ -241,7 +245,7 @@ class SlotCache:
         if slot is not None and 0 < CONTINUED_SHARE * slot.prompt.chars <= chars:
             return _Plan(slot, True, None, chars)
         shelved: Sequence | None = None
-        for one in self._shelf:
+        for one in self._shelf if chars < most else ():
             shared = one.shared_chars(prompt)
             if shared > chars and shared >= SHELF_SHARE * one.prompt.chars:
                 shelved, chars = one, shared
