@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pair.core.events import FailureKind, Usage
@@ -64,6 +64,7 @@ class Attempt:
         hangs: its machine died under it, and nobody has noticed yet.
         committed, done: its first content byte has come, and its last.
         begun_at, read_at: when its engine began to read its prompt, and when it had.
+        text: of its prompt; one that shares nothing is a run that nobody else has.
     """
 
     asker: Asker
@@ -79,14 +80,13 @@ class Attempt:
     begun_at: float = 0.0
     read_at: float = 0.0
 
-    @property
-    def call(self) -> PlannedCall:
-        return self.record.call
+    call: PlannedCall = field(init=False)
+    text: Text = field(init=False)
 
-    @property
-    def text(self) -> Text:
-        """Of its prompt; one that shares nothing is a run that nobody else has."""
-        return self.call.text or (Run(NOBODY_ELSE - self.ticket, self.call.prompt_tokens),)
+    def __post_init__(self) -> None:
+        self.call = self.record.call
+        alone = Run(NOBODY_ELSE - self.ticket, self.call.prompt_tokens)
+        self.text = self.call.text or (alone,)
 
 
 class Place:

@@ -44,10 +44,6 @@ class Round:
         alone = (index for index, call in enumerate(calls) if call.follows is None)
         self.arrivals = sorted(alone, key=lambda index: calls[index].at_s)
 
-    def is_over(self) -> bool:
-        """Whether every call has its fate."""
-        return self.closed == len(self.records)
-
 
 class World:
     """One run of one workload on one fleet; made for one `run`.
@@ -109,10 +105,11 @@ class World:
         self._expect(0)
 
     def _live(self) -> Iterator[int]:
-        while not self._round.is_over():
+        agenda, now_lived, calls = self._agenda, self._round, len(self._round.records)
+        while now_lived.closed < calls:
             for _ in range(STEP_EVENTS):
-                self._agenda.go_on()
-                if self._round.is_over():
+                agenda.go_on()
+                if now_lived.closed == calls:
                     break
             yield self._measured.closed
 

@@ -17,8 +17,8 @@ class Bench:
 
     def passes(self, time_s: float) -> None:
         """Let everything happen that is due by then."""
-        until, end = self.agenda.now + time_s, []
-        self.agenda.at(until, end.append, None)
+        end: list[None] = []
+        self.agenda.at(self.agenda.now + time_s, end.append, None)
         while not end:
             self.agenda.go_on()
 
