@@ -22,6 +22,7 @@ from pair.core.strategies import STRATEGIES
 from pair.settings import Settings
 from pair.sim.experiment import USUAL_UTILIZATION, Arrivals, Experiment, Plan
 from pair.sim.report import behind_best_s
+from pair.sim.scenario_file import CALLS_DRAWN_LIMIT, MACHINES_LIMIT, PROXIES_LIMIT
 from pair.sim.trace import CALLS_LIMIT
 from pair.sim.world import World
 from pair.terminal.screen import console_on
@@ -40,8 +41,10 @@ BAR_CALLS: Final = 5000
 """Calls over all runs from which on one waits long enough to want a progress bar."""
 
 
-def _number(flag: str, metavar: str, words: str, least: float = 1) -> Any:
-    return typer.Option(flag, metavar=metavar, min=least, help=words)
+def _number(
+    flag: str, metavar: str, words: str, least: float = 1, most: float | None = None
+) -> Any:
+    return typer.Option(flag, metavar=metavar, min=least, max=most, help=words)
 
 
 def _file(flag: str, words: str) -> Any:
@@ -58,7 +61,7 @@ FileArgument = Annotated[
         show_default=False,
     ),
 ]
-NodesOption = Annotated[int, _number("--nodes", "N", "Nodes, all equal.")]
+NodesOption = Annotated[int, _number("--nodes", "N", "Nodes, all equal.", 1, MACHINES_LIMIT)]
 SlotsOption = Annotated[int, _number("--slots", "N", "Calls at a time on each.")]
 UnequalOption = Annotated[
     str | None,
@@ -68,7 +71,7 @@ UnequalOption = Annotated[
         help="A node for each speed, such as 1,0.5,0.5; replaces --nodes.",
     ),
 ]
-CallsOption = Annotated[int, _number("--calls", "N", "Calls in all.")]
+CallsOption = Annotated[int, _number("--calls", "N", "Calls in all.", 1, CALLS_DRAWN_LIMIT)]
 PromptOption = Annotated[int, _number("--prompt-tokens", "N", "Length of each prompt.")]
 OutputOption = Annotated[int, _number("--output-tokens", "N", "Length of each answer.")]
 SpreadOption = Annotated[
@@ -99,9 +102,8 @@ TurnsOption = Annotated[
     int, _number("--turns", "N", "Turns of a conversation, with --arrivals conversations.")
 ]
 ThinkOption = Annotated[float, _number("--think", "SECONDS", "Mean pause between turns.", 0)]
-RehearsalOption = Annotated[
-    int, _number("--rehearsal", "N", "Calls made before, so that speeds are known; not counted.", 0)
-]
+REHEARSAL_HELP = "Calls made before, so that speeds are known; not counted."
+RehearsalOption = Annotated[int, _number("--rehearsal", "N", REHEARSAL_HELP, 0, CALLS_DRAWN_LIMIT)]
 TraceOption = Annotated[
     Path | None,
     _file(
@@ -109,9 +111,8 @@ TraceOption = Annotated[
         "Calls as recorded: Mooncake's JSON lines, Azure's CSV, or a CSV of agents' turns.",
     ),
 ]
-LimitOption = Annotated[
-    int, _number("--limit", "N", "Of a trace: most calls, the first in the file.")
-]
+LIMIT_HELP = "Of a trace: most calls, the first in the file."
+LimitOption = Annotated[int, _number("--limit", "N", LIMIT_HELP, 1, CALLS_DRAWN_LIMIT)]
 SpeedUpOption = Annotated[
     float, _number("--speed-up", "X", "Of a trace: play it so many times as fast.", 0.001)
 ]
@@ -119,9 +120,8 @@ FromOption = Annotated[
     float | None, _number("--from", "SECONDS", "Of a trace: from then on, on its own clock.", 0)
 ]
 UntilOption = Annotated[float | None, _number("--until", "SECONDS", "Of a trace: up to then.", 0)]
-ProxiesOption = Annotated[
-    int, _number("--proxies", "N", "Proxies that share the nodes and know nothing of each other.")
-]
+PROXIES_HELP = "Proxies that share the nodes and know nothing of each other."
+ProxiesOption = Annotated[int, _number("--proxies", "N", PROXIES_HELP, 1, PROXIES_LIMIT)]
 FailuresOption = Annotated[
     int, _number("--failures", "N", "Nodes that die and return, go silent or crash.", 0)
 ]

@@ -91,6 +91,9 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
         UsageFault: flags that do not go together.
         SettingsError: a file cannot be read or says something wrong.
     """
+    for name, value in given.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageFault(f"{_flag_of(name)} takes a number, not {value}")
     file = given.get("file")
     said = ScenarioFile() if file is None else read_scenario_file(_text_of(file), str(file))
     wanted = given.get("strategy") or said.strategies or [Settings().proxy.strategy]

@@ -23,6 +23,12 @@ from pair.sim.trace import CALLS_LIMIT, Window
 MACHINES_LIMIT = 10_000
 """Most machines of a house; a thousand are simulated in seconds, more in minutes."""
 
+PROXIES_LIMIT = 64
+"""Most proxies on one house: more people than live in one."""
+
+CALLS_DRAWN_LIMIT = 10_000_000
+"""Most calls that are made up: hours of work, gigabytes of records."""
+
 _MOST = 1_000_000_000
 """Largest number that is believed, of whatever."""
 
@@ -54,7 +60,7 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`[workload]`: what is drawn. The keys are fields of `Plan`; one left out has its default."""
 
     arrivals: Arrivals | None = None
-    calls: Count | None = None
+    calls: Annotated[int, msgspec.Meta(ge=1, le=CALLS_DRAWN_LIMIT)] | None = None
     prompt_tokens: Count | None = None
     output_tokens: Count | None = None
     spread: Number | None = None
@@ -63,7 +69,7 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     shared_tokens: Amount | None = None
     turns: Count | None = None
     think_s: Number | None = None
-    rehearsal: Amount | None = None
+    rehearsal: Annotated[int, msgspec.Meta(ge=0, le=CALLS_DRAWN_LIMIT)] | None = None
 
     def given(self) -> dict[str, Any]:
         """The fields of `Plan` that the file says."""
@@ -76,7 +82,7 @@ class TraceTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`[trace]`: a recorded workload in place of a drawn one; `file` as the user wrote it."""
 
     file: Name
-    limit: Count = CALLS_LIMIT
+    limit: Annotated[int, msgspec.Meta(ge=1, le=CALLS_DRAWN_LIMIT)] = CALLS_LIMIT
     from_s: Number | None = None
     until_s: Number | None = None
     speed_up: Rate = 1.0
@@ -97,7 +103,7 @@ class ScenarioFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     strategies: list[Name] = []
     seed: int | None = None
     failures: Amount | None = None
-    proxies: Count | None = None
+    proxies: Annotated[int, msgspec.Meta(ge=1, le=PROXIES_LIMIT)] | None = None
     machines: list[MachineTable] = []
     workload: WorkloadTable | None = None
     trace: TraceTable | None = None

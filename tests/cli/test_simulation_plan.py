@@ -111,6 +111,8 @@ def test_a_trace_lies_beside_its_file_and_a_flag_comes_before_it(tmp_path: Path)
     [
         ({"since": 3.0}, "--from needs a trace"),
         ({"speed_up": 3.0}, "--speed-up needs a trace"),
+        ({"rate": float("nan")}, "--rate takes a number, not nan"),
+        ({"prefill_rate": float("inf")}, "--prefill-rate takes a number, not inf"),
         (
             {"trace": True, "calls": 3},
             "--calls means nothing with a trace, which has its own calls",
