@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pair.errors import BookkeepingError
 from pair.sim.machines import CacheKind, Machine
-from pair.sim.text import Run, Text, common_tokens, marks, tokens_of
+from pair.sim.text import Run, Text, shared_tokens, marks, tokens_of
 from pair.sim.workload import PlannedCall
 
 SIMILARITY = 0.1
@@ -119,12 +119,12 @@ class SlotCache:
         free = [seat for seat in self._seats if not seat.taken]
         if not free:
             raise BookkeepingError("a machine works on more calls than it has slots")
-        shared = [common_tokens(seat.held, text) for seat in free]
+        shared = [shared_tokens(seat.held, text) for seat in free]
         most = max(shared)
         if most > SIMILARITY * tokens:
             return free[shared.index(most)], most
         oldest = min(free, key=_used_at)
-        return oldest, common_tokens(oldest.held, text)
+        return oldest, shared_tokens(oldest.held, text)
 
     def _swap(self, seat: Seat, text: Text, shared: int) -> int:
         held = tokens_of(seat.held)
@@ -132,9 +132,9 @@ class SlotCache:
             return shared
         found, most = None, shared
         for key, (kept, _) in self._shelf.items():
-            common = common_tokens(kept, text)
-            if common > most:
-                found, most = key, common
+            alike = shared_tokens(kept, text)
+            if alike > most:
+                found, most = key, alike
         put_away = seat.held
         if found is not None:
             # Moved, not copied: its tokens would count twice.
@@ -153,10 +153,10 @@ class SlotCache:
         if tokens > self._shelf_limit:
             return
         for key, (kept, kept_tokens) in list(self._shelf.items()):
-            common = common_tokens(kept, text)
-            if common == tokens:
+            alike = shared_tokens(kept, text)
+            if alike == tokens:
                 return
-            if common == kept_tokens:
+            if alike == kept_tokens:
                 self._take(key)
         self._shelf[next(self._count)] = (text, tokens)
         self._shelved_tokens += tokens

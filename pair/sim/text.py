@@ -49,7 +49,7 @@ def cut(text: Text, tokens: int) -> Text:
     return tuple(kept)
 
 
-def common_tokens(one: Text, other: Text) -> int:
+def shared_tokens(one: Text, other: Text) -> int:
     """Tokens at the beginning that both have."""
     shared = 0
     for a, b in zip(one, other, strict=False):

@@ -7,7 +7,7 @@ import pytest
 
 from pair.sim.agents import conversations, in_other_words, meeting_jobs, wave, with_system_prompt
 from pair.sim.machine_cache import ideal_cached_tokens
-from pair.sim.text import common_tokens, tokens_of
+from pair.sim.text import shared_tokens, tokens_of
 from pair.sim.workload import Lengths, burst
 
 EQUAL = Lengths(200, 90)
@@ -17,7 +17,7 @@ DRAWN = Lengths(200, 90, spread=0.5)
 def test_a_wave_shares_its_system_prompt_and_nothing_else() -> None:
     calls = wave(12, 1500, EQUAL, Random(1))
     assert {call.prompt_tokens for call in calls} == {1700}
-    assert {common_tokens(one.text, calls[0].text) for one in calls[1:]} == {1500}
+    assert {shared_tokens(one.text, calls[0].text) for one in calls[1:]} == {1500}
     assert (len({call.session for call in calls}), len({call.flow for call in calls})) == (12, 1)
     assert ideal_cached_tokens(calls) == [0] + [1500] * 11
 
@@ -34,7 +34,7 @@ def test_a_conversation_goes_on_from_its_own_answers() -> None:
             continue
         before = calls[call.follows]
         assert (call.session, call.flow) == (before.session, before.flow)
-        shared = common_tokens(call.text, before.text)
+        shared = shared_tokens(call.text, before.text)
         assert shared == before.prompt_tokens
         assert call.prompt_tokens > shared + before.output_tokens, "its answer, and more"
     assert [tokens > 0 for tokens in ideal_cached_tokens(calls)] == [False] + [True] * 9

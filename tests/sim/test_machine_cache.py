@@ -20,7 +20,7 @@ from pair.sim.machine_cache import (
     ideal_cached_tokens,
 )
 from pair.sim.machines import CacheKind, Machine
-from pair.sim.text import Run, Text, common_tokens, tokens_of
+from pair.sim.text import Run, Text, shared_tokens, tokens_of
 from pair.sim.workload import Lengths, PlannedCall
 
 TEXTS = st.lists(
@@ -40,7 +40,7 @@ def served(cache: MachineCache, text: Text, answer: Text = ()) -> int:
 
 
 def plain(text: Text, earlier: list[Text]) -> int:
-    return max((common_tokens(text, other) for other in earlier), default=0)
+    return max((shared_tokens(text, other) for other in earlier), default=0)
 
 
 def calls_of(texts: list[Text]) -> list[PlannedCall]:

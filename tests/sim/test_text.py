@@ -8,7 +8,7 @@ from pair.sim.text import (
     CHARS_PER_TOKEN,
     Run,
     Text,
-    common_tokens,
+    shared_tokens,
     cut,
     marks,
     prompt_of,
@@ -30,21 +30,21 @@ def test_what_two_texts_share_is_what_their_tokens_share(one: Text, other: Text)
         if a != b:
             break
         shared += 1
-    assert common_tokens(one, other) == common_tokens(other, one) == shared
+    assert shared_tokens(one, other) == shared_tokens(other, one) == shared
 
 
 @given(TEXTS, st.integers(0, 2000))
 def test_a_cut_text_is_the_beginning_of_the_whole(text: Text, tokens: int) -> None:
     kept = cut(text, tokens)
     assert tokens_of(kept) == min(tokens, tokens_of(text))
-    assert common_tokens(kept, text) == tokens_of(kept)
+    assert shared_tokens(kept, text) == tokens_of(kept)
 
 
 @given(TEXTS, TEXTS)
 def test_marks_are_equal_as_far_as_the_texts_are(one: Text, other: Text) -> None:
     ends = range(1, 2000)
     same = [a == b for a, b in zip(marks(one, ends), marks(other, ends), strict=False)]
-    shared = common_tokens(one, other)
+    shared = shared_tokens(one, other)
     assert same == [place < shared for place in range(len(same))]
     assert len(list(marks(one, ends))) == tokens_of(one)
 

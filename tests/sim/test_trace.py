@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pair.errors import SettingsError
-from pair.sim.text import Run, common_tokens, tokens_of
+from pair.sim.text import Run, shared_tokens, tokens_of
 from pair.sim.trace import TraceForm, Window, read_trace
 from pair.sim.workload import PlannedCall
 
@@ -53,8 +53,8 @@ def test_equal_ids_of_blocks_are_equal_beginnings() -> None:
     assert [call.at_s for call in trace.calls] == [0.0, 1.0, 2.0]
     assert (first.prompt_tokens, first.output_tokens) == (1500, 20)
     assert first.text == (Run(7, 512), Run(8, 512), Run(9, 476))
-    assert common_tokens(first.text, second.text) == 1024
-    assert common_tokens(first.text, third.text) == 0
+    assert shared_tokens(first.text, second.text) == 1024
+    assert shared_tokens(first.text, third.text) == 0
     assert third.output_tokens == 0
 
 
@@ -66,7 +66,7 @@ def test_what_no_id_stands_for_is_nobody_elses() -> None:
             '{"timestamp": 0, "input_length": 9, "output_length": 1}\n',
         ]
     )
-    assert common_tokens(one.text, other.text) == 512
+    assert shared_tokens(one.text, other.text) == 512
     assert tokens_of(one.text) == 1500
     assert tokens_of(none.text) == 9
 
@@ -156,16 +156,16 @@ def test_turns_follow_each_other_and_sub_agents_their_parent() -> None:
 def test_contexts_grow_siblings_begin_alike_and_a_rewritten_one_is_new() -> None:
     texts = {(str(call.session), call.prompt_tokens): call.text for call in calls(TEAM)}
     agent, grown = texts["s1/agent_1", 10000], texts["s1/agent_1", 12000]
-    assert common_tokens(agent, grown) == 10000
-    assert common_tokens(agent, texts["s1/agent_2", 9000]) == 9000 * 98 // 100
+    assert shared_tokens(agent, grown) == 10000
+    assert shared_tokens(agent, texts["s1/agent_2", 9000]) == 9000 * 98 // 100
     parent = texts["s1/parent", 17000]
-    assert common_tokens(texts["s1/parent", 16000], parent) == 16000
-    assert common_tokens(parent, texts["s2/parent", 16000]) == 0, "another session"
-    assert common_tokens(parent, agent) == 0
+    assert shared_tokens(texts["s1/parent", 16000], parent) == 16000
+    assert shared_tokens(parent, texts["s2/parent", 16000]) == 0, "another session"
+    assert shared_tokens(parent, agent) == 0
     shrunk = calls(
         agents("s,parent,,0,0,1000,1,1,0", "s,parent,,1,9,4000,1,1,1", "s,parent,,2,9,3000,1,1,1")
     )
-    assert common_tokens(shrunk[1].text, shrunk[2].text) == 980, "only what it began with is left"
+    assert shared_tokens(shrunk[1].text, shrunk[2].text) == 980, "only what it began with is left"
 
 
 # --- the window -----------------------------------------------------------------------------------
