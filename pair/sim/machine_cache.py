@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pair.errors import BookkeepingError
 from pair.sim.machines import CacheKind, Machine
-from pair.sim.text import Run, Text, shared_tokens, marks, tokens_of
+from pair.sim.text import Run, Text, marks, shared_tokens, tokens_of
 from pair.sim.workload import PlannedCall
 
 SIMILARITY = 0.1

@@ -8,10 +8,10 @@ from pair.sim.text import (
     CHARS_PER_TOKEN,
     Run,
     Text,
-    shared_tokens,
     cut,
     marks,
     prompt_of,
+    shared_tokens,
     tokens_of,
 )
 
