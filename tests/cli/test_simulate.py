@@ -8,6 +8,7 @@ import pytest
 from pair.cli.simulate import BAR_CALLS, carry_out
 from pair.settings import Settings
 from pair.sim.experiment import Experiment, Plan
+from pair.sim.scenario_file import MachineTable, ScenarioFile, TraceTable, WorkloadTable
 from tests.cli.conftest import Pair
 
 
@@ -120,6 +121,17 @@ def test_the_examples_run(pair: Pair, name: str) -> None:
     for run in told["runs"]:
         assert run["outcomes"]["answered"] == run["calls"] == 24
         assert run["cached_tokens"] > 0, "conversations come back to what they said"
+
+
+def test_the_example_and_the_page_name_every_key(pair: Pair) -> None:
+    example = (EXAMPLES / "house.toml").read_text(encoding="utf-8")
+    page = (EXAMPLES.parent / "docs" / "simulation.md").read_text(encoding="utf-8")
+    tables = (ScenarioFile, MachineTable, WorkloadTable, TraceTable)
+    keys = [key for table in tables for key in table.__struct_fields__]
+    assert [key for key in keys if key not in example] == []
+    assert [key for key in keys if key not in page] == []
+    told = pair("simulate", "--json").json
+    assert [key for key in [*told, *told["runs"][0]] if f"`{key}`" not in page] == []
 
 
 # --- the bar --------------------------------------------------------------------------------------
