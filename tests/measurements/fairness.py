@@ -55,7 +55,7 @@ async def waits(strategy: str, telling: str, nodes: int) -> list[float]:
 
 async def _singles(built: House, telling: str, found: list[float]) -> None:
     """One single call after the other, from when the big job waits until it has almost ended."""
-    await built.until(lambda: built.snapshot().waiting >= BIG_CALLS - len(built.engines))
+    await built.until(lambda: built.snapshot().opened >= BIG_CALLS)
     for number in range(SINGLES):
         # From the books, so that singles come at any moment of a service and none after the end.
         left = BIG_CALLS - (number + 1) * BIG_CALLS // (SINGLES + 2)
