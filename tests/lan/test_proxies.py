@@ -28,7 +28,7 @@ async def refusals(proxy: House) -> int:
 
 
 async def test_two_proxies_share_three_nodes(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     async with lan(tmp_path, [*NODES, "desk", "sofa"]) as home:
         async with asyncio.TaskGroup() as tasks:
@@ -71,7 +71,7 @@ async def test_two_proxies_share_three_nodes(
             f"{refused / (2 * CALLS):.2f} refusals a call, utilisation {utilisation:.2f},"
             f" Jain {jain:.3f} of {shares}, a single call {single_s / CALL_S:.2f} service times"
         )
-        record_property("figures", figures)
+        record_testsuite_property("two proxies on three nodes", figures)
         assert refused <= CALLS * 1.5, figures
         assert utilisation > 0.8, figures
         assert jain > 0.9, figures
