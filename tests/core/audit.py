@@ -72,7 +72,8 @@ class SeenTicket:
 
     @property
     def waiter(self) -> Waiter:
-        unbound = self.pin is None and not self.failed_on
+        # A long prompt has no room in every window.
+        unbound = self.pin is None and not self.failed_on and not self.opened.prompt.chars
         return Waiter(self.opened, self.arrival, unbound)
 
 
@@ -478,6 +479,7 @@ class AuditedScheduler(Scheduler):
     ) -> None:
         strategy = strategy_named("queue-depth") if strategy is None else strategy
         super().__init__(limits, strategy, now)
+        self.began_with = strategy.name
         self.audit = Audit(limits)
         self.audit.declined = self.matching.left_waiting
         self.log: list[tuple[Event, float, list[Decision]]] = []
@@ -537,6 +539,6 @@ class AuditedScheduler(Scheduler):
 
     def replay(self) -> None:
         """I8: the same events at the same times give the same decisions."""
-        again = Scheduler(self.limits, any_strategy(self.matching.strategy.name), self.started_at)
+        again = Scheduler(self.limits, any_strategy(self.began_with), self.started_at)
         for event, now, decisions in self.log:
             assert again.handle(event, now) == decisions, f"I8: {event} at {now} differs"

@@ -22,7 +22,7 @@ class Waiter:
     """One who waits, and could have the slot that somebody else gets.
 
     Attributes:
-        unbound: it may go to every replica of its model.
+        unbound: it may surely go to every replica of its model.
     """
 
     opened: Opened
@@ -36,7 +36,7 @@ class SeenOrder:
     def __init__(self, bound_s: float) -> None:
         self.bound_s = bound_s
         self.since: dict[_Class, float] = {}
-        self.jumped: dict[ModelName | None, bool] = {}
+        self.jumped: set[ModelName | None] = set()
 
     def waits(self, opened: Opened, since: float) -> None:
         """Somebody waits, and has done so in all as if since then."""
@@ -50,8 +50,7 @@ class SeenOrder:
         unbound = {one.opened.model for one in waiters if one.unbound}
         for gone in self.since.keys() - classes:
             del self.since[gone]
-        for left in self.jumped.keys() - unbound:
-            del self.jumped[left]
+        self.jumped &= unbound
 
     def turn(self, taker: Waiter, passed: Iterable[Waiter], now: float) -> None:
         """Somebody gets a slot that these could have had, too."""
@@ -65,7 +64,9 @@ class SeenOrder:
                 waited_s = now - self.since[mine.model, mine.priority]
                 assert waited_s > self.bound_s, f"I5: {taker} goes before {other}"
                 out_of_order |= taker.unbound and other.unbound
-        if taker.unbound:
-            twice = out_of_order and self.jumped.get(mine.model, False)
+        if out_of_order:
+            twice = mine.model in self.jumped
             assert not twice, f"I5: {taker}, the second in a row that goes before more urgent ones"
-            self.jumped[mine.model] = out_of_order
+            self.jumped.add(mine.model)
+        else:
+            self.jumped.discard(mine.model)
