@@ -157,7 +157,9 @@ class Desk:
             if self.matching.settle(ticket, lease, now, left=not answered):
                 node = self._membership.nodes.get(lease.replica.id.node)
         self.matching.leave_room(ticket, now)
-        self.room.correct(ticket, weighted_tokens(ticket.opened.prompt, event.usage), now)
+        if ticket.charge is not None:
+            expected = self.matching.outlook.tokens(ticket)
+            self.room.correct(ticket, weighted_tokens(*expected, event.usage), now)
         self.matching.outlook.closed(ticket)
         del self.tickets[ticket.id]
         self.closed_count[event.outcome] += 1

@@ -22,17 +22,9 @@ from typing import NamedTuple, TypeVar
 
 from pair.core.events import Usage
 from pair.core.names import FlowId, ModelName
-from pair.core.prompt import Prompt
 
 NOTHING = float("-inf")
 """The level of an account that holds nothing."""
-
-CHARS_PER_TOKEN = 4.0
-"""Of English text and code in most vocabularies; only ratios between flows matter here."""
-
-OUTPUT_TOKENS = 256
-"""Expected of an answer before it is known. Not the client's limit, unless that is smaller: agents
-set limits of 32,000 and answer with some hundreds."""
 
 OUTPUT_WEIGHT = 2.0
 """An output token beside a prompt token, see above."""
@@ -45,13 +37,16 @@ UNKNOWN = Usage()
 Key = TypeVar("Key")
 
 
-def weighted_tokens(prompt: Prompt, usage: Usage = UNKNOWN) -> float:
-    """What a call costs (at least 1); what its usage does not say, or cannot be, is expected."""
+def weighted_tokens(prompt_tokens: float, output_tokens: float, usage: Usage = UNKNOWN) -> float:
+    """What a call costs (at least 1). What its usage does not say, or cannot be, is as expected:
+    `prompt_tokens` and `output_tokens`. The client's limit is no expectation: agents set 32,000 and
+    are answered with some hundreds.
+    """
     read, written = _possible(usage.prompt_tokens), _possible(usage.output_tokens)
     if read is None:
-        read = min(prompt.chars / CHARS_PER_TOKEN, TOKENS_LIMIT)
+        read = min(prompt_tokens, TOKENS_LIMIT)
     if written is None:
-        written = min(prompt.output_limit_tokens or OUTPUT_TOKENS, OUTPUT_TOKENS)
+        written = min(output_tokens, TOKENS_LIMIT)
     return max(1.0, read + OUTPUT_WEIGHT * written)
 
 

@@ -64,6 +64,13 @@ class Fleet:
         """Every replica in the house."""
         return self._names.keys()
 
+    def model_of(self, name: ModelName) -> ModelName:
+        """What the first of those who hold it call it themselves: under which things are learned of
+        a model that clients ask for by several names.
+        """
+        holder = next(iter(self.holders(name)), None)
+        return name if holder is None else holder.id.model
+
     def replica(self, replica_id: ReplicaId) -> Replica | None:
         """The one of this id, None where its node does not list it (any more)."""
         node = self._nodes.get(replica_id.node)

@@ -70,8 +70,7 @@ class Matching:
         """Put a ticket into its line, at its place."""
         ticket.waiting_since = now
         measure(ticket, self._fleet, self.outlook.estimates)
-        holder = next(iter(self._fleet.holders(ticket.name)), None)
-        self.room.add(ticket, None if holder is None else holder.id.model)
+        self.room.add(ticket, self._fleet.model_of(ticket.name))
         self._stirred[ticket.name] = None
         if self._limits.wait_limit_s > 0:
             # Waiting done before an attempt that failed counts, too.
@@ -142,7 +141,7 @@ class Matching:
                 line.step_aside(ticket)
                 asides[ticket.name] = line
             else:
-                line.turn(ticket, weighted_tokens(ticket.opened.prompt), now)
+                line.turn(ticket, weighted_tokens(*self.outlook.tokens(ticket)), now)
                 self.leave_room(ticket, now)
                 self.grant(ticket, choice.replica, choice.reason, now)
         for line in asides.values():

@@ -153,9 +153,14 @@ class Outlook:
             return None
         return replica if allowed(ticket, (replica,), self.fleet) else None
 
-    def tokens(self, ticket: Ticket) -> float:
-        """About how many tokens its prompt has."""
-        return self.estimates.prompt_tokens(ticket.name, ticket.opened.prompt.chars)
+    def tokens(self, ticket: Ticket) -> tuple[float, float]:
+        """About how many tokens its prompt and its answer have."""
+        prompt = ticket.opened.prompt
+        model = self.fleet.model_of(ticket.name)
+        return (
+            self.estimates.prompt_tokens(model, prompt.chars),
+            self.estimates.output_tokens(model, prompt.output_limit_tokens),
+        )
 
     def offer(self, ticket: Ticket, replica: Replica, now: float) -> Offer | None:
         """What a free replica could do; None while nothing is known of any that holds the model."""

@@ -21,7 +21,7 @@ def measure(ticket: Ticket, fleet: Fleet, estimates: Estimates) -> None:
     alone keeps it from no model.
     """
     known, any_unknown = fleet.windows(ticket.name)
-    wanted = estimates.prompt_tokens(ticket.name, ticket.opened.prompt.chars)
+    wanted = estimates.prompt_tokens(fleet.model_of(ticket.name), ticket.opened.prompt.chars)
     if known and not any_unknown:
         wanted = min(wanted, known[-1])
     ticket.too_small_tokens = max((tokens for tokens in known if tokens < wanted), default=0)
@@ -40,5 +40,5 @@ def too_long(ticket: Ticket, fleet: Fleet, estimates: Estimates) -> int | None:
     known, any_unknown = fleet.windows(ticket.name)
     if any_unknown or not known:
         return None
-    ratio = max(MOST_CHARS_PER_TOKEN, 2 * estimates.chars_per_token(ticket.name))
+    ratio = max(MOST_CHARS_PER_TOKEN, 2 * estimates.chars_per_token(fleet.model_of(ticket.name)))
     return known[-1] if ticket.opened.prompt.chars / ratio > known[-1] else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from pair.core.events import Usage
 from pair.core.fairness import (
     NOTHING,
-    OUTPUT_TOKENS,
     TOKENS_LIMIT,
     Account,
     Attained,
@@ -19,7 +16,6 @@ from pair.core.fairness import (
     weighted_tokens,
 )
 from pair.core.names import FlowId, ModelName
-from pair.core.prompt import Prompt
 
 M, N = ModelName("m"), ModelName("n")
 COSTS = st.floats(1.0, 1e7)
@@ -34,20 +30,17 @@ A, B = account("a"), account("b")
 
 
 def test_a_call_costs_its_prompt_and_twice_its_answer() -> None:
-    assert weighted_tokens(Prompt(400), Usage(prompt_tokens=90, output_tokens=7)) == 104
-    assert weighted_tokens(Prompt(400)) == 100 + 2 * OUTPUT_TOKENS
-    assert weighted_tokens(Prompt(400, output_limit_tokens=8)) == 116
-    # Limits are what clients allow, not what they get.
-    assert weighted_tokens(Prompt(400, output_limit_tokens=32_000)) == 100 + 2 * OUTPUT_TOKENS
-    assert weighted_tokens(Prompt(400), Usage(output_tokens=7)) == 114
-    assert weighted_tokens(Prompt(), Usage(prompt_tokens=0, output_tokens=0)) == 1
+    assert weighted_tokens(100.0, 50.0, Usage(prompt_tokens=90, output_tokens=7)) == 104
+    assert weighted_tokens(100.0, 50.0) == 200
+    assert weighted_tokens(100.0, 50.0, Usage(output_tokens=7)) == 114
+    assert weighted_tokens(9.0, 9.0, Usage(prompt_tokens=0, output_tokens=0)) == 1
 
 
 @pytest.mark.parametrize("said", [-1, TOKENS_LIMIT + 1, 10**400])
 def test_what_cannot_be_is_not_believed(said: int) -> None:
     usage = Usage(prompt_tokens=said, output_tokens=said)
-    assert weighted_tokens(Prompt(400), usage) == weighted_tokens(Prompt(400))
-    assert math.isfinite(weighted_tokens(Prompt(10**12)))
+    assert weighted_tokens(100.0, 50.0, usage) == weighted_tokens(100.0, 50.0)
+    assert weighted_tokens(1e300, 1e300) <= 3 * TOKENS_LIMIT
 
 
 def test_service_halves_with_the_half_life_and_adds_up() -> None:

@@ -29,7 +29,9 @@ from pair.core.events import (
     NodeWithdrawn,
     Opened,
     ProbeMissed,
+    StrategyChosen,
     Ticked,
+    Usage,
 )
 from pair.core.names import (
     EngineName,
@@ -40,14 +42,18 @@ from pair.core.names import (
     NodeId,
     Outcome,
     Priority,
+    SessionId,
     TicketId,
 )
+from pair.core.prompt import NO_PROMPT, Prompt
 from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 from pair.core.snapshot import take_snapshot
+from pair.core.strategies import STRATEGIES
 from pair.errors import BookkeepingError
 from tests.core.hesitant import any_strategy
 from tests.core.house import House, replica, report
 from tests.core.limits import limits
+from tests.core.speeds_of import prompt
 
 NODES = [NodeId(name) for name in "abcd"]
 MODELS = [ModelName(name) for name in ("m", "n", "m:7b", "nowhere")]
@@ -67,6 +73,9 @@ LIMITS = limits(
     priority_bound_s=2.0,
     fairness_half_life_s=5.0,
     flows_limit=4,
+    fingerprints_limit=60,
+    estimates_limit=3,
+    concurrency_threshold=2,
 )
 A_NODE = st.sampled_from(NODES)
 REPLICAS = st.builds(
@@ -80,7 +89,16 @@ REPLICAS = st.builds(
     running=st.sampled_from([None, 0, 0, 1, 2]),
     waiting=st.sampled_from([None, 0, 1]),
     yours=st.sampled_from([None, None, 0, 1, 3]),
+    resident=st.sampled_from([None, True, False]),
+    context_tokens=st.sampled_from([None, None, 500, 4000]),
 )
+PROMPTS = [
+    NO_PROMPT,
+    Prompt(400, (), 20),
+    prompt("x", chars=4096),
+    prompt("x", "y", chars=8192),
+    prompt("z", chars=6000),
+]
 AFTER_COMMIT = [FailureKind.CUT, FailureKind.STALLED]
 BEFORE_COMMIT = [kind for kind in FailureKind if kind not in AFTER_COMMIT]
 
@@ -89,7 +107,7 @@ class Walk(RuleBasedStateMachine):
     """A house in which anything happens; nodes answer when a rule says so, not by themselves."""
 
     @initialize(
-        strategy=st.sampled_from(["queue-depth", "round-robin", "hesitant"]),
+        strategy=st.sampled_from([*STRATEGIES, "hesitant"]),
         waits=st.booleans(),
         begins=st.lists(st.tuples(A_NODE, st.integers(1, 2)), max_size=3),
     )
@@ -106,7 +124,23 @@ class Walk(RuleBasedStateMachine):
     def feed(self, event: Event) -> None:
         self.broken = True
         self.house.feed(event)
+        self.nobody_waits_too_long()
         self.broken = False
+
+    def nobody_waits_too_long(self) -> None:
+        """I4: beside a free slot, for what it would have needed. I7: nothing learned is
+        unbounded.
+        """
+        scheduler = self.house.scheduler
+        for ticket in map(scheduler.desk.tickets.__getitem__, scheduler.matching.left_waiting):
+            until = ticket.patience_until
+            finish = scheduler.matching.strategy_of(ticket.name).name == "finish-time"
+            assert not finish or until is None or self.house.now < until, f"I4: {ticket}"
+        outlook = scheduler.matching.outlook
+        assert len(outlook.prefixes) <= LIMITS.fingerprints_limit, "I7: the prefix index"
+        assert len(outlook.estimates) <= LIMITS.estimates_limit, "I7: the estimates"
+        assert len(outlook.siblings) <= len(self.audit.tickets), "I7: siblings"
+        assert len(outlook.upcoming) <= len(self.audit.leases), "I7: upcoming ends"
 
     # Clients
 
@@ -117,6 +151,8 @@ class Walk(RuleBasedStateMachine):
         key=st.booleans(),
         flow=st.sampled_from([FlowId(name) for name in ("", "x", "y", "z", "u", "v")]),
         priority=st.sampled_from(Priority),
+        text=st.sampled_from(PROMPTS),
+        session=st.sampled_from([None, SessionId("s"), SessionId("t")]),
     )
     def call(
         self,
@@ -126,11 +162,23 @@ class Walk(RuleBasedStateMachine):
         key: bool,
         flow: FlowId,
         priority: Priority,
+        text: Prompt,
+        session: SessionId | None,
     ) -> None:
         self.opened += 1
-        ticket = TicketId(self.opened)
         self.feed(
-            Opened(ticket, model, pin=pin, job=job, brings_key=key, flow=flow, priority=priority)
+            Opened(
+                TicketId(self.opened),
+                model,
+                pin=pin,
+                job=job,
+                streamed=self.opened % 2 == 0,
+                brings_key=key,
+                flow=flow,
+                priority=priority,
+                prompt=text,
+                session=session,
+            )
         )
 
     @rule(
@@ -138,10 +186,21 @@ class Walk(RuleBasedStateMachine):
         model=st.sampled_from(MODELS[:3]),
         flow=st.sampled_from([FlowId("x"), FlowId("y")]),
         priority=st.sampled_from(Priority),
+        text=st.sampled_from(PROMPTS),
     )
-    def burst(self, size: int, model: ModelName, flow: FlowId, priority: Priority) -> None:
+    def burst(
+        self, size: int, model: ModelName, flow: FlowId, priority: Priority, text: Prompt
+    ) -> None:
         for _ in range(size):
-            self.call(model, None, None, False, flow, priority)
+            self.call(model, None, None, False, flow, priority, text, None)
+
+    @rule(
+        strategy=st.sampled_from(list(STRATEGIES)),
+        model=st.sampled_from([None, None, ModelName("m"), ModelName("nowhere")]),
+    )
+    def switch(self, strategy: str, model: ModelName | None) -> None:
+        """In the middle of everything."""
+        self.feed(StrategyChosen(strategy, model))
 
     @rule(
         model=st.sampled_from([None, *MODELS]),
@@ -156,7 +215,13 @@ class Walk(RuleBasedStateMachine):
     @rule()
     def answer(self) -> None:
         """The attempt that has run longest ends well."""
-        self.feed(Closed(next(iter(self.audit.leases.values()))[0], Outcome.ANSWERED))
+        self.ends_well(next(iter(self.audit.leases.values()))[0], 0.5)
+
+    def ends_well(self, ticket: TicketId, cached: float) -> None:
+        """With counts as engines give them; four characters are a token."""
+        tokens = self.audit.tickets[ticket].opened.prompt.chars // 4
+        usage = Usage(tokens, round(tokens * cached), 1 + ticket % 50) if tokens else Usage()
+        self.feed(Closed(ticket, Outcome.ANSWERED, usage))
 
     @precondition(lambda self: self.audit.tickets)
     @rule(
@@ -327,6 +392,8 @@ class Walk(RuleBasedStateMachine):
     def nothing_is_left(self) -> None:
         assert len(self.audit.fates) == self.opened, "I1: not every ticket has a fate"
         assert not self.audit.leases, f"I1: {self.audit.leases} are live at the end"
+        outlook = self.house.scheduler.matching.outlook
+        assert (len(outlook.siblings), len(outlook.upcoming)) == (0, 0), "I7: left over"
         self.house.scheduler.compare_books(self.house.now)
         for node in take_snapshot(self.house.scheduler, self.house.now).nodes:
             assert not any(one.draining for one in node.replicas), f"I2: {node} drains for ever"
