@@ -12,7 +12,7 @@ from tests.core.story import Happening, Story, answered, call, calls, comes, fir
 UNEQUAL = {"a": 1.0, "b": 5.6, "c": 5.6}
 
 
-def story(nodes: str = "abc", **service_s: float) -> Story:
+def story(nodes: str = "abc", /, **service_s: float) -> Story:
     return learned(Story(nodes, "finish-time"), **service_s)
 
 
