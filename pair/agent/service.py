@@ -31,6 +31,7 @@ class Node:
         node_id: the lasting id of this machine.
         name: for people.
         version: of this `pair`.
+        embedded: an engine of its own, not entered yet, None for the one that the settings say.
 
     Raises:
         SettingsError: the URL or the key of an engine, or the model to be embedded, cannot be used.
@@ -47,6 +48,7 @@ class Node:
         node_id: NodeId,
         name: str,
         version: str,
+        embedded: EmbeddedEngine | None = None,
     ) -> None:
         for engine in settings.node.engines:
             if not is_base_url(engine.url):
@@ -63,7 +65,7 @@ class Node:
         self._feed = ReportFeed()
         self.admission = Admission(self._feed.changed)
         self._book = EngineBook(self.admission)
-        self._embedded = _embedded(settings.node)
+        self._embedded = embedded or _embedded(settings.node)
         self._watch = EngineWatch(
             self._book,
             self.admission,

@@ -21,7 +21,7 @@ from pair.engines.embedded import EmbeddedEngine, EmbeddedOptions
 from pair.engines.embedded_process import PROMPT_CACHE_MIB
 from pair.engines.model_file import small_model_path
 from pair.proxy.service import Proxy
-from pair.settings import NamedEngine, NodeSettings, ProxySettings, Settings
+from pair.settings import NodeSettings, ProxySettings, Settings
 from pair.wire.advert import Advert
 
 READY_S = 60.0
@@ -52,23 +52,21 @@ async def embedded_house(
     model = f"smollm2-{mark}"
     async with AsyncExitStack() as stack:
         engines = {}
-        ids = []
         for number in range(nodes):
             options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1, cache_mib)
-            engine = await stack.enter_async_context(EmbeddedEngine(options))
-            await engine.ready()
+            engine = EmbeddedEngine(options)
             name = f"node-{number}-{mark}"
             engines[name] = engine.url
             node_id = NodeId(secrets.token_hex(16))
-            ids.append(node_id)
-            wanted = NodeSettings(
+            node = Node(
+                Settings(node=NodeSettings(name=name, listen="127.0.0.1:0", find_engines=False)),
+                node_id=node_id,
                 name=name,
-                listen="127.0.0.1:0",
-                engines=(NamedEngine(engine.url),),
-                find_engines=False,
+                version=pair.__version__,
+                embedded=engine,
             )
-            node = Node(Settings(node=wanted), node_id=node_id, name=name, version=pair.__version__)
             await stack.enter_async_context(node)
+            await node.ready()
             port = int(node.address.rpartition(":")[2])
             advertiser = Advertiser(Advert(node_id, name, mark), "127.0.0.1", port)
             await stack.enter_async_context(advertiser)
