@@ -37,8 +37,10 @@ CLASSIC_NODES: Final = len(CLASSIC.speeds)
 DRAWN_CALLS: Final = 40
 """Most calls for which the timeline is drawn; beyond it bars are narrower than their numbers."""
 
-BAR_CALLS: Final = 5000
-"""Calls over all runs from which on one waits long enough to want a progress bar."""
+BAR_CALLS: Final = 2000
+"""Calls over all runs from which on one waits long enough to want a progress bar: some seconds
+where prompts begin alike.
+"""
 
 
 def _number(
