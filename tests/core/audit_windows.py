@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pair.core.events import Opened
-from pair.core.reports import NodeReport, ReplicaReport
+from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 
 
 def has_room(opened: Opened, said: ReplicaReport, reports: Iterable[NodeReport | None]) -> bool:
@@ -19,5 +19,7 @@ def has_room(opened: Opened, said: ReplicaReport, reports: Iterable[NodeReport |
         if report is not None
         for other in report.replicas
         if opened.model in (other.model, *other.aliases)
+        # One that wants a key counts only where nobody without that wish holds the model.
+        and (other.state is said.state or other.state is not ReplicaState.NEEDS_KEY)
     ]
     return all(window is not None and window <= said.context_tokens for window in others)
