@@ -172,7 +172,6 @@ async def taught(client: Client, house: EmbeddedHouse) -> None:
     for node in house.engines:
         for _ in range(2):
             await client.ask([{"role": "user", "content": said(100, random)}], 16, node)
-    client.turns.clear()
 
 
 async def conversed(strategy: str, run: int, cache_mib: int) -> Figures:
@@ -193,20 +192,23 @@ async def conversed(strategy: str, run: int, cache_mib: int) -> Figures:
     ):
         client = Client(house, session)
         await taught(client, house)
+        before = len(client.turns)
         begin_s = time.perf_counter()
         changed = asyncio.Condition()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(AT_ONCE):
                 tasks.create_task(_talk(client, order, changed))
         makespan_s = time.perf_counter() - begin_s
-        infinite = await infinite_tokens(client.turns, next(iter(house.engines.values())), session)
-    prompt_tokens = sum(turn.prompt_tokens for turn in client.turns)
+        url = next(iter(house.engines.values()))
+        infinite = await infinite_tokens(client.turns, before, url, session)
+    turns = client.turns[before:]
+    prompt_tokens = sum(turn.prompt_tokens for turn in turns)
     return Figures(
         makespan_s,
-        median(turn.ttft_s for turn in client.turns),
-        sum(turn.cached_tokens for turn in client.turns) / prompt_tokens,
+        median(turn.ttft_s for turn in turns),
+        sum(turn.cached_tokens for turn in turns) / prompt_tokens,
         infinite / prompt_tokens,
-        _moved(client.turns),
+        _moved(turns),
     )
 
 
@@ -245,8 +247,12 @@ def _moved(turns: Sequence[Turn]) -> int:
     return moved
 
 
-async def infinite_tokens(turns: Sequence[Turn], url: str, session: aiohttp.ClientSession) -> int:
-    """Prompt tokens that one infinite cache for all nodes would have had."""
+async def infinite_tokens(
+    turns: Sequence[Turn], before: int, url: str, session: aiohttp.ClientSession
+) -> int:
+    """Prompt tokens that one infinite cache for all nodes would have had, of the turns after the
+    first `before`, which it remembers all the same.
+    """
     held: list[tuple[float, list[int]]] = []
     prompts = []
     for turn in turns:
@@ -254,7 +260,7 @@ async def infinite_tokens(turns: Sequence[Turn], url: str, session: aiohttp.Clie
         prompts.append(await _tokens(prompt, url, session))
         held.append((turn.done_s, await _tokens(prompt + turn.answer, url, session)))
     cached = 0
-    for turn, prompt_tokens in zip(turns, prompts, strict=True):
+    for turn, prompt_tokens in list(zip(turns, prompts, strict=True))[before:]:
         earlier = [tokens for done_s, tokens in held if done_s <= turn.started_s]
         longest = max((_common(prompt_tokens, tokens) for tokens in earlier), default=0)
         cached += min(longest, len(prompt_tokens) - 1)
