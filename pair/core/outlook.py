@@ -181,8 +181,7 @@ class Outlook:
         best: Offer | None = None
         limit_at = than.finish_at - gain_s
         for free_at, lease in islice(self.upcoming.soonest(ticket.name, now), _LOOKED_AT):
-            if free_at >= limit_at:
-                break
+            # Not the end of the search: a call that is long overdue is first, and expected late.
             starts_at = max(free_at, self._promised.get(lease.id, 0.0))
             if starts_at >= limit_at or not self._may_come(ticket, lease.replica, now):
                 continue
@@ -201,8 +200,9 @@ class Outlook:
         best = self._fastest(name, now)
         if best is None:
             return 0.0
-        tokens = self.estimates.output_tokens(name, None)
-        return self.upcoming.count(name) * (1 + within_s / best.service_s(0.0, tokens))
+        each_s = best.service_s(0.0, self.estimates.output_tokens(self.fleet.model_of(name), None))
+        # Embeddings have no output, and a prompt may be cached whole.
+        return self.upcoming.count(name) * (1 + within_s / each_s) if each_s else math.inf
 
     def evicts_s(self, ticket: Ticket, replica: Replica, now: float) -> float:
         """What the ticket's prompt would cost others there (s): the prefill of the prefix that it

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pair.core.names import TicketId
+from pair.core.events import Closed, Usage
+from pair.core.names import Outcome, TicketId
+from pair.core.prompt import Prompt
 from tests.core.house import replica, report
 from tests.core.speeds_of import alike, learned, prompt, prompted
 from tests.core.story import Happening, Story, answered, call, calls, comes, first_byte, hangs_up
@@ -74,6 +76,29 @@ def test_nobody_waits_longer_than_the_slow_node_would_have_needed() -> None:
     told.at(2.9).expects()
     told.at(3.1).expects("2 to b")
     told.sees(*map(hangs_up, (1, 2)))
+
+
+def test_a_call_that_hangs_keeps_nobody_from_waiting_for_another_node() -> None:
+    told = story(a=1.0, b=1.0, c=5.0).sees(alike(1), alike(2)).expects("1 to a", "2 to b")
+    for ticket in range(3, 33):
+        told.at(ticket - 2.0).sees(answered(ticket - 1), alike(ticket)).expects(f"{ticket} to b")
+    told.sees(alike(33)).expects()
+    told.at(30.9).sees(answered(32)).expects("33 to b")
+    told.sees(*map(hangs_up, (1, 33)))
+
+
+def test_a_long_line_of_calls_without_output_waits_for_the_fast_node() -> None:
+    """Embeddings: an answer of no tokens takes no time, so any number of them could end."""
+    read = Prompt(4000, (), None)
+    told = Story("ab", "finish-time").sees(prompted(1, read), prompted(2, read))
+    for ticket, at in ((1, 1.0), (2, 9.0)):
+        closed = Closed(TicketId(ticket), Outcome.ANSWERED, Usage(prompt_tokens=1000))
+        told.at(at).sees(first_byte(ticket), closed)
+    told.expects("1 to a", "2 to b")
+    told.sees(*(prompted(ticket, read) for ticket in range(3, 303)))
+    told.expects("3 to a", "11 to b")
+    told.at(9.3).sees(*leaves(11)).expects("12 to b")
+    told.sees(*(hangs_up(ticket) for ticket in range(3, 303) if ticket != 11))
 
 
 def test_nobody_waits_for_a_node_whose_speed_is_not_known() -> None:
