@@ -76,7 +76,8 @@ def echo(
 ) -> None:
     """Run an engine that echoes: OpenAI-compatible, with slots, rates, a prefix cache and faults.
 
-    Put it where `pair node` looks, such as --listen 127.0.0.1:8080, or name it there with --engine.
+    Name it with `pair serve --node http://127.0.0.1:PORT`, or put it where `pair node` looks, such
+    as --listen 127.0.0.1:8080.
     """
     given: dict[str, Any] = {
         name: value

@@ -18,7 +18,7 @@ from pair.terminal.panels import jobs_table
 JobArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[ID]", help="The job to report on; without it, all that the proxy remembers."
+        metavar="ID", help="The job to report on; without it, all that the proxy remembers."
     ),
 ]
 

@@ -51,7 +51,7 @@ FixedNodeOption = Annotated[
         "--node",
         metavar="URL[,slots=N][,name=NAME][,key_env=VARIABLE][,key_file=PATH]",
         help="A node or any OpenAI-compatible engine to use besides those found; may be given"
-        " several times. Replaces the [[nodes]] of the settings file. An API key is read from a"
+        " several times. Replaces the nodes of the settings file. An API key is read from a"
         " variable or a file, never from here.",
     ),
 ]
@@ -69,8 +69,7 @@ StrategyOption = Annotated[
         "--strategy",
         metavar="[MODEL=]NAME",
         help=f"How a replica is chosen: {', '.join(STRATEGIES)}. With MODEL= for that model only;"
-        " may be given several times. Those of models replace the [strategies] of the settings"
-        " file.",
+        " may be given several times. Those of models replace those of the settings file.",
     ),
 ]
 EngineOption = Annotated[

@@ -21,7 +21,7 @@ from pair.terminal.panels import table_of
 NameArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[NAME]",
+        metavar="NAME",
         help=f"The strategy to use from now on: {', '.join(STRATEGIES)}. Without it, what is used.",
     ),
 ]

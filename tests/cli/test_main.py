@@ -4,9 +4,11 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
+from rich.markup import render
 
 import pair as package
 from pair.cli.main import app
@@ -48,6 +50,16 @@ def test_every_option_has_a_help_text() -> None:
             if parameter.name != "help":
                 assert parameter.help, f"{name} {parameter.name}"
         assert getattr(command, "help", ""), name
+        for below, subcommand in getattr(command, "commands", {}).items():
+            check(subcommand, f"{name} {below}")
+
+    check(typer.main.get_command(app), "pair")
+
+
+def test_no_help_text_has_brackets_that_the_help_page_takes_for_styles() -> None:
+    def check(command: Any, name: str) -> None:
+        for text in (command.help or "", *(each.help or "" for each in command.params)):
+            assert render(text).plain == text, name
         for below, subcommand in getattr(command, "commands", {}).items():
             check(subcommand, f"{name} {below}")
 
