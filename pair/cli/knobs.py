@@ -191,7 +191,9 @@ def _of_model(value: Any) -> ModelStrategy:
     else:
         model = name = ""
     if not model or not isinstance(name, str):
-        raise SettingsError(f"has {value!r}; right is MODEL=NAME, in the file a line MODEL = NAME")
+        raise SettingsError(
+            f'has {value!r}; right is MODEL=NAME, in the file a line "MODEL" = "NAME"'
+        )
     return ModelStrategy(model, _strategy(name))
 
 

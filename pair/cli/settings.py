@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -13,12 +13,17 @@ from pair.cli.config_text import with_value
 from pair.cli.environment import own_config, own_folders
 from pair.cli.exit_codes import usage
 from pair.cli.folders import write_private
-from pair.cli.knobs import Knob, checked, knob_named, knobs, named_text, value_of
+from pair.cli.knobs import BY_MODEL, Knob, checked, knob_named, knobs, named_text, value_of
 from pair.cli.options import ConfigOption, JsonOption
 from pair.cli.output import say, show, show_json, warn
 from pair.errors import SettingsError
 from pair.settings import FixedNode, ModelStrategy, NamedEngine
 from pair.terminal.panels import table_of
+
+SWITCHES: Final = dict.fromkeys(
+    ("proxy.strategy", BY_MODEL), "; `pair strategy NAME` switches a running proxy"
+)
+"""Knob -> how what runs is changed, too; of all others it must be started anew."""
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
@@ -97,6 +102,7 @@ def _change(context: typer.Context, knob: Knob, value: Any) -> None:
     write_private(file.resolve(), text, replace=True)
     if knob.variable in os.environ:
         warn(f"{knob.variable} is set and wins over {file}")
+    warn(f"what runs already goes on as it began{SWITCHES.get(knob.key, '')}")
 
 
 def _all() -> list[Knob]:

@@ -103,7 +103,7 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
             {"a": "queue-depht"},
             "strategies is wrong: 'queue-depht' is not a strategy",
         ),
-        ("strategies", {"a": {"b": 1}}, "right is MODEL=NAME, in the file a line MODEL = NAME"),
+        ("strategies", {"a": {"b": 1}}, 'right is MODEL=NAME, in the file a line "MODEL" = "NAME"'),
         ("strategies", "round-robin", "has 'round-robin'; right is MODEL=NAME"),
         ("strategies", "=round-robin", "right is MODEL=NAME"),
         ("strategies", "a=round-robin a=queue-depth", "has a twice; name each once"),

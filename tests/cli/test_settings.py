@@ -26,7 +26,9 @@ def test_every_knob_is_shown_with_where_it_comes_from(
 def test_what_is_set_survives_and_what_is_unset_is_the_default_again(
     pair: Pair, home: Path
 ) -> None:
-    assert pair("settings", "set", "proxy.strategy", "round-robin").code == 0
+    run = pair("settings", "set", "proxy.strategy", "round-robin")
+    assert (run.code, run.out) == (0, "proxy.strategy = round-robin\n")
+    assert "`pair strategy NAME` switches a running proxy" in run.err
     nodes = ("http://192.168.1.20:11434,slots=2,name=attic", "http://192.168.1.21:8000")
     assert pair("settings", "set", "nodes", *nodes).out == f"nodes = {' '.join(nodes)}\n"
     values = {row["key"]: row["value"] for row in pair("settings", "--json").json["settings"]}
@@ -89,7 +91,10 @@ def test_a_named_file_a_link_and_a_variable_that_wins(
     monkeypatch.setenv("PAIR_QUEUE_LIMIT", "9")
     monkeypatch.setenv("PAIR_QUEUE_LIMT", "9")
     run = pair("settings", "--config", str(link), "set", "queue.limit", "7")
-    assert run.err == f"pair: PAIR_QUEUE_LIMIT is set and wins over {link}\n"
+    assert run.err == (
+        f"pair: PAIR_QUEUE_LIMIT is set and wins over {link}\n"
+        "pair: what runs already goes on as it began\n"
+    )
     assert link.is_symlink()
     assert real.read_text() == "# mine\n\n[queue]\nlimit = 7\n"
     run = pair("settings", "--config", str(link), "--json")
