@@ -195,6 +195,7 @@ def simulate(
     runs = _runs(experiment)
     if chart is not None:
         write_chart(chart, experiment.reports, experiment.worlds)
+        warn(f"the picture is {chart}")
     if as_json:
         show_json({**_told_of(asked), "runs": runs})
     else:
@@ -259,7 +260,7 @@ def _tables(experiment: Experiment, runs: list[dict[str, Any]]) -> Iterator[Rend
     yield from heading(runs[0])
     yield gap
     yield runs_table(runs)
-    if len(runs) > 1 or any(run["fairness"] or run["ideal_cached_share"] for run in runs):
+    if len(runs) > 1 or any(map(_has_more, runs)):
         yield gap
         yield comparison_table(runs)
         yield Text(LEGEND, style="dim")
@@ -269,6 +270,12 @@ def _tables(experiment: Experiment, runs: list[dict[str, Any]]) -> Iterator[Rend
         if len(world.records) <= DRAWN_CALLS:
             yield gap
             yield Timeline(as_job(world))
+
+
+def _has_more(run: dict[str, Any]) -> bool:
+    """The second table says something of it even where there is nothing to compare it with."""
+    figures = (run["fairness"], run["ideal_cached_share"], run["busy_refusals"])
+    return any(figures) or run["regret"]["calls"] > 0
 
 
 def as_job(world: World) -> dict[str, Any]:

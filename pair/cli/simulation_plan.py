@@ -16,7 +16,7 @@ from typing import Any, Final
 from pair.cli.exit_codes import UsageFault
 from pair.errors import SettingsError
 from pair.settings import Settings
-from pair.sim.experiment import Plan, Scenario, drawn, fleet_of
+from pair.sim.experiment import Arrivals, Plan, Scenario, drawn, fleet_of
 from pair.sim.machines import Machine
 from pair.sim.scenario_file import ScenarioFile, machines_of, read_scenario_file
 from pair.sim.trace import TraceForm, Window, read_trace
@@ -53,6 +53,14 @@ DRAWN_ONLY: Final = (
     *("shared_tokens", "turns", "think", "rehearsal"),
 )
 """Arguments that mean nothing with a trace."""
+
+ARRIVALS_FOR: Final = {
+    "turns": (Arrivals.CONVERSATIONS,),
+    "think": (Arrivals.CONVERSATIONS,),
+    "width": (Arrivals.FAN_OUT,),
+    "rate": (Arrivals.FAN_OUT, Arrivals.POISSON, Arrivals.CONVERSATIONS),
+}
+"""Arguments that mean something with certain arrivals only."""
 
 TRACE_ONLY: Final = {
     "limit": "limit",
@@ -109,6 +117,7 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
         if window:
             first = next(name for name in TRACE_ONLY if name in given)
             raise UsageFault(f"{_flag_of(first)} needs a trace")
+        _check_arrivals(given, plan.arrivals)
         return Asked(drawn(plan, machines), strategies, plan)
     for name in DRAWN_ONLY:
         if name in given:
@@ -120,6 +129,15 @@ def asked_for(given: Mapping[str, Any]) -> Asked:
     return Asked(
         drawn(plan, machines, trace.calls), strategies, None, trace.form, source, trace.cut
     )
+
+
+def _check_arrivals(given: Mapping[str, Any], arrivals: Arrivals) -> None:
+    for name, fitting in ARRIVALS_FOR.items():
+        if name in given and arrivals not in fitting:
+            raise UsageFault(
+                f"{_flag_of(name)} means nothing with --arrivals {arrivals}, only with"
+                f" {' or '.join(fitting)}"
+            )
 
 
 def speeds(text: str) -> tuple[float, ...]:

@@ -103,7 +103,7 @@ def test_a_wrong_line_and_a_missing_file_are_told(pair: Pair, tmp_path: Path) ->
 def test_a_chart_is_drawn_and_a_wrong_name_is_told_first(pair: Pair, tmp_path: Path) -> None:
     picture = tmp_path / "runs.svg"
     run = pair("simulate", "--chart", str(picture))
-    assert (run.code, run.err) == (0, "")
+    assert (run.code, run.err) == (0, f"pair: the picture is {picture}\n")
     assert picture.read_text(encoding="utf-8").startswith("<svg")
     png = pair("simulate", "--chart", str(tmp_path / "runs.png"))
     assert (png.code, png.out) == (2, "")

@@ -118,6 +118,12 @@ def test_a_trace_lies_beside_its_file_and_a_flag_comes_before_it(tmp_path: Path)
             "--calls means nothing with a trace, which has its own calls",
         ),
         ({"trace": True, "prompt_tokens": 3}, "--prompt-tokens means nothing with a trace"),
+        ({"turns": 3}, "--turns means nothing with --arrivals burst, only with conversations"),
+        (
+            {"arrivals": Arrivals.POISSON, "width": 3},
+            "--width means nothing with --arrivals poisson, only with fan-out",
+        ),
+        ({"rate": 3.0}, "--rate means nothing with --arrivals burst, only with fan-out or poisson"),
         ({"unequal": "fast"}, "--unequal takes speeds above 0 such as 1,0.5,0.25, not 'fast'"),
     ],
 )
