@@ -21,11 +21,7 @@ def allowed(ticket: Ticket, replicas: Collection[Replica], fleet: Fleet) -> Coll
     """
     if ticket.anywhere:
         return replicas
-    pinned = [
-        replica
-        for replica in replicas
-        if (fits(ticket, replica) if ticket.pin is None else ticket.pin == replica.id.node)
-    ]
+    pinned = [replica for replica in replicas if _suits(ticket, replica)]
     fresh = [replica for replica in pinned if replica.id.node not in ticket.avoided]
     return pinned if not fresh and not has_fresh(ticket, fleet) else fresh
 
@@ -38,16 +34,19 @@ def surest(replicas: Collection[Replica], fleet: Fleet) -> Collection[Replica]:
 
 
 def has_fresh(ticket: Ticket, fleet: Fleet) -> bool:
-    """Whether a node that has not failed this ticket is up, or may be up again in a moment. One
-    that still loads does not count: it may take minutes, and those who have failed may be well by
-    then.
+    """Whether a node that has not failed this ticket and has room for it is up, or may be up again
+    in a moment. One that still loads does not count: it may take minutes, and those who have failed
+    may be well by then.
     """
     return any(
-        fleet.at_hand(replica)
-        and replica.id.node not in ticket.avoided
-        and ticket.pin in (None, replica.id.node)
+        fleet.at_hand(replica) and replica.id.node not in ticket.avoided and _suits(ticket, replica)
         for replica in fleet.holders(ticket.model)
     )
+
+
+def _suits(ticket: Ticket, replica: Replica) -> bool:
+    """Whether it is the pinned one, or, where there is no pin, has room for the prompt."""
+    return fits(ticket, replica) if ticket.pin is None else ticket.pin == replica.id.node
 
 
 def ready_for_light(ticket: Ticket, fleet: Fleet) -> list[Replica]:

@@ -36,6 +36,7 @@ class Fleet:
         self._names: dict[Replica, tuple[ModelName, ...]] = {}
         self._keyed: set[Replica] = set()
         self._ready: set[Replica] = set()
+        self._hopeful: set[Replica] = set()
         self._windows: dict[ModelName, tuple[tuple[int, ...], bool]] = {}
         self.version = 0
         """Moves on whenever somebody became ready, is so no longer or changed size; whoever kept a
@@ -83,11 +84,14 @@ class Fleet:
 
     def windows(self, name: ModelName) -> tuple[tuple[int, ...], bool]:
         """The different context windows (tokens) of those who hold the model, smallest first, and
-        whether somebody's is not known.
+        whether somebody's is not known. Only of those for which waiting makes sense, if there are
+        any: the only one with room may be gone for good.
         """
         found = self._windows.get(name)
         if found is None:
-            said = {replica.report.context_tokens for replica in self.holders(name)}
+            holders = self.holders(name)
+            hopeful = [replica for replica in holders if replica in self._hopeful]
+            said = {replica.report.context_tokens for replica in hopeful or holders}
             known = sorted(tokens for tokens in said if tokens is not None)
             found = self._windows[name] = (tuple(known), None in said)
         return found
@@ -120,6 +124,7 @@ class Fleet:
         self.version += 1
         self._windows.clear()
         self._ready.discard(replica)
+        self._hopeful.discard(replica)
         for name in self._names.pop(replica, ()):
             for index in (self._holders, self._free, self._keyed_holders, self._keyed_free):
                 _discard(index, name, replica)
@@ -143,6 +148,10 @@ class Fleet:
         if ready != (replica in self._ready):
             self.version += 1
             (self._ready.add if ready else self._ready.discard)(replica)
+        hopeful = bool(names) and self.hopeful(replica)
+        if hopeful != (replica in self._hopeful):
+            self._windows.clear()
+            (self._hopeful.add if hopeful else self._hopeful.discard)(replica)
         open_now = ready and replica.takes_more(now)
         free = self._keyed_free if replica in self._keyed else self._free
         for name in names:

@@ -89,6 +89,7 @@ class Matching:
             measure(ticket, self._fleet, self.outlook.estimates)
             if ticket.reach != before:
                 self.room.replace(ticket)
+                self._stirred[name] = None
 
     def leave_room(self, ticket: Ticket, now: float) -> None:
         """Take a ticket out of its line, if it is in one."""

@@ -355,7 +355,9 @@ class Audit:
         if not (bare and light and ticket.opened.model is None):
             # An engine on its own may know what a light request asks for, and have no model.
             assert said is not None, f"{decision} goes where nothing is reported"
-            assert self._takes(ticket, said), f"{decision} goes to {said}"
+            surely = [node.report for node in self.nodes.values() if node.open]
+            assert takes(ticket.opened, said, self._reports()), f"{decision} goes to {said}"
+            assert has_room(ticket.opened, said, surely), f"{decision} has no room on {said}"
             names = (None, said.model, *said.aliases)
             assert ticket.opened.model in names or said.any_name, f"{decision}: wrong model"
         assert self._pin_holds(ticket, replica.node), f"{decision} breaks the pin of {ticket}"
@@ -386,12 +388,12 @@ class Audit:
             and ticket.opened.model in (said.model, *said.aliases)
             and self._pin_holds(ticket, replica.node)
             and replica.node not in ticket.failed_on
-            and self._takes(ticket, said)
+            and takes(ticket.opened, said, self._reports())
+            and has_room(ticket.opened, said, self._reports())
         )
 
-    def _takes(self, ticket: SeenTicket, said: ReplicaReport) -> bool:
-        reports = [node.report for node in self.nodes.values()]
-        return takes(ticket.opened, said, reports) and has_room(ticket.opened, said, reports)
+    def _reports(self) -> list[NodeReport | None]:
+        return [node.report for node in self.nodes.values()]
 
     def _refused(self, decision: Refuse) -> None:
         ticket = self.tickets.get(decision.ticket)

@@ -9,7 +9,9 @@ from pair.core.reports import NodeReport, ReplicaReport, ReplicaState
 
 
 def has_room(opened: Opened, said: ReplicaReport, reports: Iterable[NodeReport | None]) -> bool:
-    """Whether the prompt fits there, or nowhere better. A pin is the user's own word."""
+    """Whether the prompt fits there, or on no engine of these reports that is not down. A pin is
+    the user's own word.
+    """
     tokens = opened.prompt.chars / 4
     if said.context_tokens is None or opened.pin is not None or tokens <= said.context_tokens:
         return True
@@ -19,6 +21,7 @@ def has_room(opened: Opened, said: ReplicaReport, reports: Iterable[NodeReport |
         if report is not None
         for other in report.replicas
         if opened.model in (other.model, *other.aliases)
+        and other.state is not ReplicaState.DOWN
         # One that wants a key counts only where nobody without that wish holds the model.
         and (other.state is said.state or other.state is not ReplicaState.NEEDS_KEY)
     ]

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from pair.core.events import FailureKind
+from pair.core.names import Phase
 from pair.core.prompt import Prompt
 from tests.core.house import replica, report
 from tests.core.speeds_of import prompted
-from tests.core.story import Happening, Story, call, comes, hangs_up, refused, says
+from tests.core.story import Happening, Story, call, comes, failed, hangs_up, refused, says
 
 STRATEGIES = ["finish-time", "queue-depth", "round-robin", "prefix-aware", "kv-aware", "session"]
 
@@ -68,3 +70,23 @@ def test_who_waits_is_measured_again_when_a_window_changes() -> None:
     story.sees(long(3, 20_000)).at(0.5)
     story.sees(says("a", report("a", replace(replica(), context_tokens=16_000))))
     story.sees(hangs_up(1)).at(6.0).expects("3 to a").sees(*map(hangs_up, (2, 3)))
+
+
+def test_nobody_waits_for_room_on_a_node_that_is_lost() -> None:
+    """Which may be for ever: a node that the user named is never forgotten."""
+    story = house("queue-depth", a=1000, b=8000).sees(long(1, 5_000)).expects("1 to b")
+    story.sees(long(2, 5_000)).expects()
+    del story.house.words["b"]  # type: ignore[arg-type]
+    story.at(30.0).finds("b", Phase.LOST).expects("1 taken from b", "1 to a, try 2")
+    story.sees(hangs_up(1)).at(35.0).expects("2 to a").sees(hangs_up(2)).at(40.0)
+    story.sees(long(3, 5_000)).expects("3 to a").sees(
+        comes("b", says=report("b", replace(replica(), context_tokens=8000)))
+    ).at(50.0)
+    story.sees(long(4, 5_000)).expects("4 to b").sees(*map(hangs_up, (3, 4)))
+
+
+def test_who_was_failed_where_there_is_room_is_tried_there_again() -> None:
+    story = house("queue-depth", a=1000, b=8000).sees(long(1, 20_000)).expects("1 to b")
+    story.sees(failed(1, FailureKind.RESET)).at(10.0).expects("1 to b, try 2")
+    story.sees(failed(1, FailureKind.ENGINE_ERROR)).expects("1 refused: attempts_spent")
+    story.sees(refused(1))
