@@ -31,6 +31,11 @@ MiB takes 4 ms, and compressed pictures that differ, differ nearly everywhere.""
 PIECES_LIMIT = 20_000
 """Most pieces of text and marks that are put together, 10 ms of work; a message has 3 to 10."""
 
+REWRITTEN_LIMIT_BYTES = 256 * 1024
+"""Longest definitions of tools that are written anew to leave marks out, 3 ms of work; those of
+agents have 20 to 80 kB. Longer ones are taken as they are: if a mark moves in them, the prompt
+looks new."""
+
 _SAMPLES = 16
 
 _DEPTH_LIMIT = 8
@@ -230,7 +235,7 @@ def _texts(value: object) -> list[str]:
 
 def _tools(raw: bytes) -> str:
     """Definitions of tools as the client has written them, without the marks that move."""
-    if any(key.encode() in raw for key in _UNTOLD_KEYS):
+    if len(raw) <= REWRITTEN_LIMIT_BYTES and any(key.encode() in raw for key in _UNTOLD_KEYS):
         return _json(msgspec.json.decode(raw))
     return raw.decode("utf-8", "replace")
 

@@ -25,6 +25,10 @@ _NS_PER_S = 1e9
 _OBJECT_LIMIT_BYTES = 4096
 """Longest usage object read; with all its details one has about 500 bytes."""
 
+_FIRST_OBJECTS, _LAST_OBJECTS = 4, 12
+"""So many objects of a kind are read from the beginning and from the end: an engine that tells its
+counts with every token has forty, and one that nests them would take 0.1 s."""
+
 _USAGE = re.compile(rb'"usage"\s*:\s*(?=\{)')
 _TIMINGS = re.compile(rb'"timings"\s*:\s*(?=\{)')
 _OLLAMA_PROMPT = re.compile(rb'"prompt_eval_count"\s*:\s*(\d{1,10})\b')
@@ -107,8 +111,12 @@ def _from_timings(timings: dict[str, Any]) -> Usage:
 
 
 def _objects(key: re.Pattern[bytes], text: bytes) -> Iterator[dict[str, Any]]:
-    """The whole objects under this key; one that is cut off is left out."""
-    for match in key.finditer(text):
+    """The whole objects under this key, the first few and the last; one that is cut off is left
+    out.
+    """
+    found = list(key.finditer(text))
+    del found[_FIRST_OBJECTS:-_LAST_OBJECTS]
+    for match in found:
         beginning = text[match.end() : match.end() + _OBJECT_LIMIT_BYTES].decode("utf-8", "replace")
         try:
             value, _ = _decoder.raw_decode(beginning)

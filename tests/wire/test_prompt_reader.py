@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pair.core.prompt import NO_PROMPT, Prompt, block_end, shared_blocks, whole_blocks
-from pair.wire.prompt_reader import OBJECTS_LIMIT, PROMPT_LIMIT_BYTES, fingerprints, read_prompt
+from pair.wire.prompt_reader import (
+    OBJECTS_LIMIT,
+    PROMPT_LIMIT_BYTES,
+    STRINGS_LIMIT,
+    fingerprints,
+    read_prompt,
+)
 
 CHAT = "/v1/chat/completions"
 
@@ -355,6 +361,16 @@ def test_what_cannot_be_read_is_an_unknown_prompt(body: bytes) -> None:
     prompt = read_prompt(CHAT, (body,))
     assert prompt == NO_PROMPT or prompt.chars > 0
     assert prompt.fingerprints == () or len(body) < PROMPT_LIMIT_BYTES
+
+
+def test_an_object_of_countless_keys_is_not_read_and_a_text_of_as_many_signs_is() -> None:
+    """Keys that differ cost most of all: half a million of them take half a second."""
+    keys = {str(number): 1 for number in range(STRINGS_LIMIT + 1)}
+    countless = json.dumps({"messages": [{"content": [{"type": "x", **keys}]}]}).encode()
+    assert read_prompt("/v1/chat/completions", [countless]) == NO_PROMPT
+    text = '",' * 2 * STRINGS_LIMIT
+    quoted = json.dumps({"messages": [{"role": "user", "content": text}]}).encode()
+    assert read_prompt("/v1/chat/completions", [quoted]).chars > len(text)
 
 
 def test_half_a_character_in_a_conversation_does_not_make_it_unreadable() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
-from pair.wire.prompt_text import MEDIA_CHARS, PIECES_LIMIT, Fields, render
+from pair.wire.prompt_text import MEDIA_CHARS, PIECES_LIMIT, REWRITTEN_LIMIT_BYTES, Fields, render
 
 
 def test_parts_of_a_text_read_like_the_text() -> None:
@@ -49,3 +50,12 @@ def test_tools_are_as_the_client_wrote_them() -> None:
 
 def _message(content: Any) -> str:
     return render(Fields(messages=[{"role": "user", "content": content}]))
+
+
+def test_marks_are_left_out_of_tools_up_to_a_length() -> None:
+    def tools(chars: int, **mark: int) -> Raw:
+        return Raw(msgspec.json.encode([{"name": "x" * chars, **mark}]))
+
+    assert render(Fields(tools=tools(9, cache_control=1))) == render(Fields(tools=tools(9)))
+    large = tools(REWRITTEN_LIMIT_BYTES, cache_control=1)
+    assert bytes(large).decode() in render(Fields(tools=large))
