@@ -111,7 +111,8 @@ class Desk:
             replica = ticket.lease.replica
             if ticket.lease.light:
                 return
-            self.matching.outlook.first_byte(ticket, ticket.lease, now)
+            if not event.error:
+                self.matching.outlook.first_byte(ticket, ticket.lease, now)
             if replica.unproven:
                 prove(replica)
                 self.matching.refresh(replica, now)

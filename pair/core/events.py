@@ -59,10 +59,15 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class FirstByte:
-    """The first content byte of the answer came: from here on nothing is tried elsewhere."""
+    """The first content byte of the answer came: from here on nothing is tried elsewhere.
+
+    Attributes:
+        error: the answer is one (status 400 or above), so it tells nothing of prompts and speeds.
+    """
 
     ticket: TicketId
     lease: LeaseId
+    error: bool = False
 
 
 class FailureKind(StrEnum):

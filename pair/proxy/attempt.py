@@ -88,6 +88,7 @@ class Attempt:
         self._stalled_s: float | None = None
         self._meter: AnswerMeter | None = None
         self._upstream: UpstreamAnswer | None = None
+        self._error = False
 
     async def run(self, link: Link | None, head: bytes, body: Sequence[bytes]) -> None:
         """Ask and relay; returns when the client has the whole answer.
@@ -126,7 +127,7 @@ class Attempt:
         switches = bool(self._exchange.head.protocol)
         # An idle connection may turn out to be closed, which is mended by asking a second time.
         upstream, answer = await link.pool.ask(head, body, fresh=self._aim.once, switches=switches)
-        self._upstream = upstream
+        self._upstream, self._error = upstream, answer.status >= 400
         if answer.first(REQUEST_ID) is not None:
             # The engine's own id stays: it is what its log can be searched for.
             self.headers = [header for header in self.headers if header[0] != REQUEST_ID]
@@ -193,7 +194,7 @@ class Attempt:
 
     def first_content(self) -> Sequence[Header]:
         """The commit point: the core hears of it, and the answer gets our headers."""
-        self._hold.first_byte()
+        self._hold.first_byte(error=self._error)
         # A tunnel may be silent, and so may a channel of an engine's news, and one that fetches or
         # checks a model.
         tunnel = self._upstream is not None and self._upstream.switched

@@ -70,9 +70,9 @@ class Hold:
         self._lease = decision
         return decision
 
-    def first_byte(self) -> None:
-        """The first content byte is about to go to the client."""
-        self._dispatcher.feed(FirstByte(self.ticket, self._held().lease))
+    def first_byte(self, *, error: bool = False) -> None:
+        """The first content byte, of an answer or of an `error`, is about to go to the client."""
+        self._dispatcher.feed(FirstByte(self.ticket, self._held().lease, error))
 
     def failed(self, failure: Failure) -> None:
         """The attempt under the present lease ended without an answer; nothing to say if the core

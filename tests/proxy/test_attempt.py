@@ -356,6 +356,22 @@ async def test_a_clients_own_error_passes_whole_however_large(framing: str) -> N
         await assert_clean(pair.built, answered=1)
 
 
+async def test_an_error_teaches_nothing_of_prompts_and_speeds() -> None:
+    messages = [{"role": "user", "content": "too long " * 1000}]
+    async with two() as pair, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(pair.built.send(chat("raw", stream=True, messages=messages)))
+        call = await pair.first.next_call()
+        await call.send(page(LARGE, 400))
+        assert (await sending).status == 400
+        outlook = pair.built.proxy.scheduler.matching.outlook
+        (learned,) = outlook.estimates.learned().replicas
+        assert (len(outlook.prefixes), learned.prefill_tokens_per_s, learned.tpots_s) == (
+            0,
+            None,
+            (),
+        )
+
+
 async def test_an_error_answer_that_breaks_off_is_a_failed_attempt() -> None:
     async with two() as pair, asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(pair.built.send(chat("raw")))
