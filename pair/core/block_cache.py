@@ -65,6 +65,8 @@ class BlockCache:
 
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
         self._hear(replica)
+        if not prompt.fingerprints:
+            return
         self._awaited.came(prompt, self._evidence(prompt))
         blocks, added = self._blocks, []
         for at in range(len(prompt.fingerprints) - 1, -1, -1):

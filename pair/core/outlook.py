@@ -85,7 +85,7 @@ class Outlook:
         """Its prompt has been read there, and its prefix is in that cache from now on."""
         opened, replica = ticket.opened, lease.replica
         ticket.first_byte_at = now
-        if opened.prompt.fingerprints:
+        if opened.prompt.chars:
             self.prefixes.prefilled(replica, opened.prompt, now)
         self.sessions.served(opened.session, replica.id, opened.prompt.chars)
         if opened.streamed and ticket.expected is not None:
@@ -123,7 +123,7 @@ class Outlook:
     def settled(self, ticket: Ticket, lease: Lease, now: float) -> None:
         """Its slot is free again, for whatever reason."""
         self.upcoming.settled(lease)
-        if ticket.first_byte_at is not None and ticket.opened.prompt.fingerprints:
+        if ticket.first_byte_at is not None and ticket.opened.prompt.chars:
             self.prefixes.released(lease.replica, ticket.opened.prompt, now)
         ticket.expected = ticket.first_byte_at = None
 
@@ -147,10 +147,12 @@ class Outlook:
         return 0 if line is None else len(line)
 
     def holder(self, ticket: Ticket, replica_id: ReplicaId | None) -> Replica | None:
-        """The replica of this id, if the ticket may wait for it."""
+        """The replica of this id, if it holds the ticket's model and the ticket may wait for it."""
         replica = None if replica_id is None else self.fleet.replica(replica_id)
         if replica is None or not self.fleet.ready(replica) or self.fleet.in_doubt(replica):
             return None
+        if ticket.name not in self.fleet.names_of(replica):
+            return None  # a conversation may go on with another model
         return replica if allowed(ticket, (replica,), self.fleet) else None
 
     def tokens(self, ticket: Ticket) -> tuple[float, float]:

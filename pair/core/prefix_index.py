@@ -72,15 +72,21 @@ class PrefixIndex:
         return tuple(self._caches[number][0] for number in numbers)
 
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
-        """The engine has read it: its first content byte came, or its answer."""
-        cache = self._cache(replica) or self._new(replica, now)
+        """The engine has read it: its first content byte came, or its answer. One without
+        fingerprints leaves nothing behind, and still takes a slot from what was there.
+        """
+        cache = self._cache(replica)
+        if cache is None:
+            if not prompt.fingerprints:
+                return
+            cache = self._new(replica, now)
         before = cache.size
         cache.prefilled(replica, prompt, now)
         self._resized(cache, before)
 
     def released(self, replica: Replica, prompt: Prompt, now: float) -> None:
-        """A call that was prefilled is over : its slot is free for others to go
-        on from. Untold, the replica's count of our calls is the guess.
+        """A call that was prefilled is over: its slot is free for others to go on from. Untold, the
+        replica's count of our calls is the guess.
         """
         if (cache := self._cache(replica)) is not None:
             cache.released(prompt, now)

@@ -128,7 +128,8 @@ class SlotCache:
                 return
         self._fit(replica)
         plan = self._plan(prompt, replica, self._idle(replica, ours=replica.ours - 1))
-        self._awaited.came(prompt, self._evidence(plan, prompt))
+        if prompt.fingerprints:
+            self._awaited.came(prompt, self._evidence(plan, prompt))
         if plan.shelved is not None:
             self._take_from_shelf(plan.shelved)
             self._drop(plan.shelved)
@@ -310,10 +311,13 @@ class SlotCache:
         """Put what a slot has held on the shelf, which drops what this makes needless."""
         held = one.prompt.fingerprints
         one.busy = False
+        if not held:
+            self._drop(one)
+            return
         if not self._capacity_chars:
             self._haunt(one)
             return
-        for other in [*self._shelf] if held else ():
+        for other in [*self._shelf]:
             shared = shared_blocks(held, other.prompt.fingerprints)
             if shared == len(held):
                 self._drop(one)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pair.core.names import SessionId
+from pair.core.events import Opened
+from pair.core.names import ModelName, SessionId, TicketId
 from tests.core.house import replica, report
 from tests.core.speeds_of import prompt, prompted
 from tests.core.story import Happening, Story, call, comes, first_byte, hangs_up
@@ -60,6 +61,17 @@ def test_kv_aware_takes_the_largest_cached_share_and_never_waits() -> None:
     told.sees(*leaves(1), *leaves(2))
     told.sees(prompted(3, prompt("y", "x", chars=10_000))).expects("3 to b")
     told.sees(prompted(4, Y)).expects("4 to a").sees(*map(hangs_up, (3, 4)))
+
+
+def test_a_conversation_that_goes_on_with_another_model_waits_for_nobody() -> None:
+    """Claude Code asks a small model in between: the node of the one may be busy with the other."""
+    told = Story((), "session")
+    for node in "ab":
+        models = replica("m"), replica("small", engine="echo:2")
+        told.sees(comes(node, says=report(node, *models)))
+    small = Opened(TicketId(1), ModelName("small"), session=SessionId("one"))
+    told.at(0.05).sees(small).expects("1 to a").sees(first_byte(1))
+    told.sees(in_session(2, "one")).expects("2 to a").sees(*map(hangs_up, (1, 2)))
 
 
 def test_session_keeps_a_conversation_on_its_node() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pair.core.events import Closed, Usage
-from pair.core.names import ModelName, Outcome, SessionId, TicketId
+from pair.core.events import Closed, FirstByte, Usage
+from pair.core.names import LeaseId, ModelName, Outcome, SessionId, TicketId
 from pair.core.outlook import Outlook
 from pair.core.prompt import NO_PROMPT, Prompt
 from tests.core.house import replica, report
@@ -114,3 +114,21 @@ def test_what_others_lose_counts_by_how_soon_they_may_come_back() -> None:
     assert soon == pytest.approx(2048 / 1000)
     assert late == pytest.approx(soon / 4, rel=0.02)
     told.sees(hangs_up(2))
+
+
+def test_an_error_teaches_nothing() -> None:
+    """An engine refuses a prompt in milliseconds: it has read none of it."""
+    told = story("a").sees(prompted(1, LONG, session=SessionId("s"))).at(0.02)
+    told.sees(FirstByte(TicketId(1), LeaseId(1), error=True), answered(1, Usage()))
+    known = outlook(told)
+    assert known.estimates.speed(id_of("a")) is None
+    assert (known.prefixes.holders(LONG), known.sessions.home(SessionId("s"))) == ((), None)
+
+
+def test_a_short_prompt_takes_the_slot_from_what_was_there() -> None:
+    told = story("a", a=2.0).sees(prompted(1, LONG), first_byte(1), hangs_up(1))
+    replica_a = outlook(told).fleet.replica(id_of("a"))
+    assert replica_a is not None
+    assert outlook(told).prefixes.cached_chars(replica_a, LONG) == 8192
+    told.sees(prompted(2, Prompt(200, (), None)), first_byte(2), hangs_up(2))
+    assert outlook(told).prefixes.cached_chars(replica_a, LONG) == 0
