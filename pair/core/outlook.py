@@ -169,10 +169,15 @@ class Outlook:
         return self._offer(ticket, replica, now, replica.load + 1, now)
 
     def had_share(self, ticket: Ticket, offer: Offer) -> bool:
-        """Whether this node has had its share of the wave that the ticket belongs to."""
+        """Whether this node has had its share of the wave that the ticket belongs to, and has
+        nothing in its cache that is the ticket's alone.
+        """
         wave = self.siblings.of(ticket.id)
+        if wave is None:
+            return False
+        cached_chars = offer.cached_tokens * self.estimates.chars_per_token(offer.replica.id.model)
         nodes = len(self.fleet.holders(ticket.name))
-        return wave is not None and wave.has_share(offer.replica.id.node, nodes)
+        return wave.has_share(offer.replica.id.node, nodes) and not wave.goes_beyond(cached_chars)
 
     def sooner(self, ticket: Ticket, than: Offer, gain_s: float, now: float) -> Offer | None:
         """The busy slot on which the ticket would end soonest, if that is sooner by at least

@@ -3,7 +3,8 @@
 Separate because it bounds what a warm prefix may do. Each sibling alone would go where the prefix
 already is; all together they would pile up on the node that happened to read it first. So a wave
 that began cold spreads over nodes that are equally fast: none gets more than its share of it, calls
-/ nodes rounded up, while another one is free.
+/ nodes rounded up, while another one is free. Only what they have in common is bounded so: a
+conversation that has gone on, and whose own part is warm somewhere, goes back there.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pair.core.names import NodeId, TicketId
-from pair.core.prompt import Prompt, whole_blocks
+from pair.core.prompt import Prompt, block_end, shared_blocks, whole_blocks
 
 ALIKE_CHARS = 4096
 """So much in common (characters) makes siblings: more than a greeting, less than the system prompt
@@ -27,11 +28,14 @@ class Wave:
 
     Attributes:
         cold: nobody had their prefix when the first one came.
+        first: the prompt of the first one; `common` of its blocks are in all that came after.
         calls: how many have come; `open_calls` are not closed yet.
         on_node: how many each node has been given.
     """
 
     cold: bool
+    first: Prompt
+    common: int
     calls: int = 0
     open_calls: int = 0
     on_node: Counter[NodeId] = field(default_factory=Counter)
@@ -39,6 +43,10 @@ class Wave:
     def has_share(self, node: NodeId, nodes: int) -> bool:
         """Whether this one of `nodes` has had its share, ceil(calls / nodes), of a cold wave."""
         return self.cold and self.on_node[node] * nodes >= self.calls
+
+    def goes_beyond(self, cached_chars: float) -> bool:
+        """Whether this is more than siblings have in common: a part of one of them alone."""
+        return cached_chars > block_end(self.common) + 1
 
 
 class Siblings:
@@ -55,7 +63,10 @@ class Siblings:
         mark = prompt.fingerprints[_ALIKE_BLOCKS - 1]
         wave = self._waves.get(mark)
         if wave is None:
-            wave = self._waves[mark] = Wave(cold)
+            wave = self._waves[mark] = Wave(cold, prompt, len(prompt.fingerprints))
+        else:
+            common = shared_blocks(wave.first.fingerprints, prompt.fingerprints)
+            wave.common = min(wave.common, common)
         wave.calls += 1
         wave.open_calls += 1
         self._of_ticket[ticket] = (mark, wave)

@@ -140,6 +140,25 @@ def test_it_waits_for_its_prefix_unless_waiting_costs_more_than_prefilling() -> 
     told.sees(answered(3)).expects("4 to a").sees(hangs_up(4))
 
 
+def test_conversations_that_begin_alike_go_back_to_their_nodes() -> None:
+    """Agents of one kind have one system prompt. While one of them works the wave is open, and
+    another may have more than its share of the calls: its own turns are warm on its node only.
+    """
+    told = story(a=2.0, b=2.0, c=2.0)
+
+    def turn(ticket: int, agent: str, turns: int) -> Happening:
+        parts = (*["shared"] * 4, *(f"{agent}{at}" for at in range(turns)))
+        return prompted(ticket, prompt(*parts, chars=1024 * len(parts)))
+
+    told.sees(turn(1, "x", 1), turn(2, "y", 1), turn(3, "z", 1))
+    told.expects("1 to a", "2 to b", "3 to c")
+    told.at(5.0).sees(first_byte(1), first_byte(2), first_byte(3), hangs_up(1), hangs_up(2))
+    for ticket in range(4, 9):
+        told.at(ticket + 2.0).sees(turn(ticket, "x", ticket - 2)).expects(f"{ticket} to a")
+        told.sees(*leaves(ticket))
+    told.sees(hangs_up(3))
+
+
 def test_a_cold_wave_spreads_over_nodes_with_many_slots() -> None:
     """Twelve siblings come one after the other; the first has read their prompt long before the
     last comes, and still each node gets four.

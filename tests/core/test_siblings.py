@@ -58,3 +58,14 @@ def test_who_begins_otherwise_or_is_short_is_no_sibling() -> None:
     siblings.open(TicketId(3), prompt("x", chars=ALIKE_CHARS - 256), cold=True)
     assert len(siblings) == 2
     assert siblings.of(TicketId(3)) is None
+
+
+def test_what_one_has_beyond_the_others_is_not_in_common() -> None:
+    siblings = Siblings()
+    siblings.open(TicketId(1), prompt("x", "y", chars=4 * ALIKE_CHARS), cold=True)
+    wave = siblings.of(TicketId(1))
+    assert wave is not None
+    assert not wave.goes_beyond(4 * ALIKE_CHARS)
+    siblings.open(TicketId(2), prompt("x", "z", chars=4 * ALIKE_CHARS), cold=True)
+    assert not wave.goes_beyond(2 * ALIKE_CHARS)
+    assert wave.goes_beyond(3 * ALIKE_CHARS)
