@@ -22,8 +22,15 @@ from pair.core.strategies import STRATEGIES
 from pair.settings import Settings
 from pair.sim.experiment import USUAL_UTILIZATION, Arrivals, Experiment, Plan
 from pair.sim.report import behind_best_s
-from pair.sim.scenario_file import CALLS_DRAWN_LIMIT, MACHINES_LIMIT, PROXIES_LIMIT
-from pair.sim.trace import CALLS_LIMIT
+from pair.sim.scenario_file import (
+    CALLS_DRAWN_LIMIT,
+    FAILURES_LIMIT,
+    MACHINES_LIMIT,
+    PROXIES_LIMIT,
+    SLOTS_LIMIT,
+    SPREAD_LIMIT,
+)
+from pair.sim.trace import CALLS_LIMIT, TOKENS_LIMIT
 from pair.sim.world import World
 from pair.terminal.screen import console_on
 from pair.terminal.simulation import LEGEND, comparison_table, heading, runs_table, shares_table
@@ -64,7 +71,7 @@ FileArgument = Annotated[
     ),
 ]
 NodesOption = Annotated[int, _number("--nodes", "N", "Nodes, all equal.", 1, MACHINES_LIMIT)]
-SlotsOption = Annotated[int, _number("--slots", "N", "Calls at a time on each.")]
+SlotsOption = Annotated[int, _number("--slots", "N", "Calls at a time on each.", 1, SLOTS_LIMIT)]
 UnequalOption = Annotated[
     str | None,
     typer.Option(
@@ -74,10 +81,17 @@ UnequalOption = Annotated[
     ),
 ]
 CallsOption = Annotated[int, _number("--calls", "N", "Calls in all.", 1, CALLS_DRAWN_LIMIT)]
-PromptOption = Annotated[int, _number("--prompt-tokens", "N", "Length of each prompt.")]
-OutputOption = Annotated[int, _number("--output-tokens", "N", "Length of each answer.")]
+PromptOption = Annotated[
+    int, _number("--prompt-tokens", "N", "Length of each prompt.", 1, TOKENS_LIMIT)
+]
+OutputOption = Annotated[
+    int, _number("--output-tokens", "N", "Length of each answer.", 1, TOKENS_LIMIT)
+]
 SpreadOption = Annotated[
-    float, _number("--spread", "SIGMA", "Draw lengths around these: 0 equal, 1 very unequal.", 0)
+    float,
+    _number(
+        "--spread", "SIGMA", "Draw lengths around these: 0 equal, 1 very unequal.", 0, SPREAD_LIMIT
+    ),
 ]
 PrefillOption = Annotated[
     float, _number("--prefill-rate", "RATE", "Prompt tokens a second, each slot.", 0.001)
@@ -96,9 +110,14 @@ RATE_HELP = (
     f" Default: {USUAL_UTILIZATION:.0%} of what the nodes can do."
 )
 RateOption = Annotated[float | None, _number("--rate", "RATE", RATE_HELP, 0.001)]
-WidthOption = Annotated[int, _number("--width", "N", "Calls in one team, with --arrivals fan-out.")]
+WIDTH_HELP = "Calls in one team, with --arrivals fan-out."
+WidthOption = Annotated[int, _number("--width", "N", WIDTH_HELP, 1, CALLS_DRAWN_LIMIT)]
 SharedOption = Annotated[
-    int, _number("--shared-tokens", "N", "Length of a system prompt that all prompts share.", 0)
+    int,
+    _number(
+        *("--shared-tokens", "N", "Length of a system prompt that all prompts share."),
+        *(0, TOKENS_LIMIT),
+    ),
 ]
 TurnsOption = Annotated[
     int, _number("--turns", "N", "Turns of a conversation, with --arrivals conversations.")
@@ -125,7 +144,8 @@ UntilOption = Annotated[float | None, _number("--until", "SECONDS", "Of a trace:
 PROXIES_HELP = "Proxies that share the nodes and know nothing of each other."
 ProxiesOption = Annotated[int, _number("--proxies", "N", PROXIES_HELP, 1, PROXIES_LIMIT)]
 FailuresOption = Annotated[
-    int, _number("--failures", "N", "Nodes that die and return, go silent or crash.", 0)
+    int,
+    _number("--failures", "N", "Nodes that die and return, go silent or crash.", 0, FAILURES_LIMIT),
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", metavar="N", help="The same number, the same run.")
@@ -186,8 +206,8 @@ def simulate(
     with usage():
         if chart is not None:
             check_chart(chart)
-    asked = asked_for(_given(context))
-    with usage():
+    with usage():  # a file that is named there, too
+        asked = asked_for(_given(context))
         experiment = Experiment(asked.scenario, asked.strategies, Settings().limits())
     if asked.cut:
         warn(f"{asked.source} has more than the {len(experiment.calls):,} calls that --limit takes")

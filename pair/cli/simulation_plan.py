@@ -205,5 +205,5 @@ def _lines_of(file: Path) -> Iterator[str]:
                 if len(line) == LINE_LIMIT:
                     raise SettingsError(f"{file} has a line of {LINE_LIMIT:,} characters or more")
                 yield line
-    except (OSError, UnicodeDecodeError) as fault:
+    except (OSError, ValueError) as fault:  # the latter: no UTF-8, or a name that cannot be
         raise SettingsError(f"cannot read {file}: {fault}") from fault

@@ -16,6 +16,7 @@ from pair.core.limits import Limits
 from pair.core.queue_depth import QueueDepth
 from pair.core.scheduler import Scheduler
 from pair.core.strategies import strategy_named
+from pair.errors import SettingsError
 from pair.sim.agents import conversations, in_other_words, with_system_prompt
 from pair.sim.machines import Incident, Machine, fleet, random_incidents
 from pair.sim.report import SimulationReport, fastest, lower_bound_s, simulation_report
@@ -24,6 +25,11 @@ from pair.sim.world import World
 
 USUAL_UTILIZATION = 0.9
 """Calls come at this share of what the fleet can do, where the user says no rate."""
+
+
+NODE_SECONDS_LIMIT = 1e8
+"""Longest simulated time, over all nodes, strategies and proxies (s): each node is asked every
+second by each proxy, so this is an hour of work. A year of three nodes, or a day of a thousand."""
 
 
 class Arrivals(StrEnum):
@@ -145,13 +151,25 @@ class Experiment:
         self._strategies = tuple(strategies)
         for name in strategies:
             strategy_named(name)  # a wrong one is told before anything runs
+        self._alone_on = fastest(self.machines, self.calls)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        runs = len(self._strategies) * self.scenario.proxies * len(self.machines)
+        all_s = lower_bound_s(self.calls, self.machines)
+        alone_s = lower_bound_s(self.calls, [self._alone_on])
+        if alone_s + runs * all_s > NODE_SECONDS_LIMIT:
+            raise SettingsError(
+                f"these calls would last {all_s / 86_400:.3g} days or longer, on one machine"
+                f" {alone_s / 86_400:.3g}: too long to be simulated; ask for fewer or shorter"
+                " ones, for a part of the trace, or have it played faster"
+            )
 
     def steps(self) -> Iterator[int]:
         """Carry it out; yields now and then how many calls are done, over all runs."""
-        alone_on = fastest(self.machines, self.calls)
         alone = World(
             scheduler_for(self._limits, QueueDepth.name),
-            [alone_on],
+            [self._alone_on],
             self.calls,
             rehearsal=self.scenario.rehearsal,
         )

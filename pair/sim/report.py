@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from pair.core.names import FlowId, NodeId, Outcome
 from pair.core.waves import Lane, makespan_bound_s, wave_count
+from pair.errors import SettingsError
 from pair.sim.machine_cache import ideal_cached_tokens
 from pair.sim.machines import Machine
 from pair.sim.place import CallRecord
@@ -88,6 +89,8 @@ def simulation_report(world: World, alone: World) -> SimulationReport:
     cached_tokens = sum(record.cached_tokens for record in answered)
     calls = [record.call for record in records]
     makespan_s, alone_s = _makespan_s(world), _makespan_s(alone)
+    if not makespan_s:  # whatever is answered takes time
+        raise SettingsError(f"no call was answered: {records[0].reason}")
     bound_s = lower_bound_s(calls, machines)
     (alone_node,) = alone.places
     fates = Counter(record.outcome for record in records)

@@ -18,7 +18,7 @@ from pair.core.names import NodeId
 from pair.errors import SettingsError
 from pair.sim.experiment import Arrivals
 from pair.sim.machines import CacheKind, Machine
-from pair.sim.trace import CALLS_LIMIT, Window
+from pair.sim.trace import CALLS_LIMIT, TOKENS_LIMIT, Window
 
 MACHINES_LIMIT = 10_000
 """Most machines of a house; a thousand are simulated in seconds, more in minutes."""
@@ -29,6 +29,18 @@ PROXIES_LIMIT = 64
 CALLS_DRAWN_LIMIT = 10_000_000
 """Most calls that are made up: hours of work, gigabytes of records."""
 
+SLOTS_LIMIT = 4096
+"""Most slots of a machine; the largest servers run some hundred calls at once."""
+
+SPREAD_LIMIT = 10.0
+"""Largest sigma of lengths: already then nearly all calls have one token."""
+
+FAILURES_LIMIT = 10_000
+"""Most mishaps; with more nobody would ever get an answer."""
+
+LOAD_LIMIT_S = 3600.0
+"""Longest load of a model (s): a terabyte from a slow disk."""
+
 _MOST = 1_000_000_000
 """Largest number that is believed, of whatever."""
 
@@ -36,6 +48,7 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
 Amount = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
 Rate = Annotated[float, msgspec.Meta(gt=0, le=_MOST)]
 Number = Annotated[float, msgspec.Meta(ge=0, le=_MOST)]
+Tokens = Annotated[int, msgspec.Meta(ge=1, le=TOKENS_LIMIT)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
@@ -46,12 +59,12 @@ class MachineTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     decode_rate_tokens_per_s: Rate
     name: Name | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=MACHINES_LIMIT)] = 1
-    slots: Count = 1
+    slots: Annotated[int, msgspec.Meta(ge=1, le=SLOTS_LIMIT)] = 1
     cache: CacheKind = CacheKind.SLOTS
     cache_tokens: Amount = 0
     slowdown: Number = 0.0
     context_tokens: Count | None = None
-    load_s: Number = 0.0
+    load_s: Annotated[float, msgspec.Meta(ge=0, le=LOAD_LIMIT_S)] = 0.0
     resident: bool = True
     unload_after_s: Number | None = None
 
@@ -61,12 +74,12 @@ class WorkloadTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     arrivals: Arrivals | None = None
     calls: Annotated[int, msgspec.Meta(ge=1, le=CALLS_DRAWN_LIMIT)] | None = None
-    prompt_tokens: Count | None = None
-    output_tokens: Count | None = None
-    spread: Number | None = None
+    prompt_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    spread: Annotated[float, msgspec.Meta(ge=0, le=SPREAD_LIMIT)] | None = None
     rate_per_s: Rate | None = None
-    width: Count | None = None
-    shared_tokens: Amount | None = None
+    width: Annotated[int, msgspec.Meta(ge=1, le=CALLS_DRAWN_LIMIT)] | None = None
+    shared_tokens: Annotated[int, msgspec.Meta(ge=0, le=TOKENS_LIMIT)] | None = None
     turns: Count | None = None
     think_s: Number | None = None
     rehearsal: Annotated[int, msgspec.Meta(ge=0, le=CALLS_DRAWN_LIMIT)] | None = None
@@ -102,7 +115,7 @@ class ScenarioFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     strategies: list[Name] = []
     seed: int | None = None
-    failures: Amount | None = None
+    failures: Annotated[int, msgspec.Meta(ge=0, le=FAILURES_LIMIT)] | None = None
     proxies: Annotated[int, msgspec.Meta(ge=1, le=PROXIES_LIMIT)] | None = None
     machines: list[MachineTable] = []
     workload: WorkloadTable | None = None
@@ -117,7 +130,7 @@ def read_scenario_file(text: str, name: str) -> ScenarioFile:
     """
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
+    except (ValueError, RecursionError) as fault:  # a number of 5,000 digits is the former, too
         raise SettingsError(f"{name} is not TOML: {fault}") from fault
     try:
         said = msgspec.convert(document, ScenarioFile)

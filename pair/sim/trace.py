@@ -30,6 +30,9 @@ CALLS_LIMIT = 100_000
 TOKENS_LIMIT = 10_000_000
 """Longest prompt or answer that is believed: ten times the largest windows there are."""
 
+SHOWN_CHARS = 40
+"""Most that an error quotes of a cell."""
+
 TIME_LIMIT_S = 1e12
 """Largest time that is believed; wall clocks in seconds are a thousandth of it."""
 
@@ -94,7 +97,7 @@ def read_trace(lines: Iterable[str], name: str, window: Window) -> Trace:
     if first.lstrip().startswith("{"):
         form, rows = TraceForm.MOONCAKE, _mooncake(chain([start], numbered), name)
     else:
-        columns = [column.strip() for column in next(csv.reader([first]))]
+        columns = _cells_of(first, f"{name}:{number}")
         form = _form_of_table(columns, f"{name}:{number}")
         table = _table(columns, (line for _, line in numbered), name, number)
         rows = _azure(table) if form is TraceForm.AZURE else _agents(table)
@@ -172,7 +175,7 @@ def _mooncake(lines: Iterable[tuple[int, str]], name: str) -> Iterator[_Row]:
         where = f"{name}:{number}"
         try:
             said = decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeEncodeError) as fault:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as fault:
             raise SettingsError(f"{where}: {fault}") from fault
         at_s = _believed_s(said.timestamp / 1000, "timestamp", where)
         tokens = _believed_tokens(said.input_length, "input_length", 1, where)
@@ -202,6 +205,14 @@ _AGENT_COLUMNS: Final = (
     *("in_tokens", "out_tokens", "api_time_s", "think_time_s"),
 )
 _MAIN_AGENT: Final = "parent"
+
+
+def _cells_of(line: str, where: str) -> list[str]:
+    """Of the first line."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]))]
+    except csv.Error as fault:  # one cell without end, of a file that is no text
+        raise SettingsError(f"{where}: this is no trace that pair knows: {fault}") from fault
 
 
 def _form_of_table(columns: Sequence[str], where: str) -> TraceForm:
@@ -234,7 +245,9 @@ class _TableLine:
         try:
             value = float(text)
         except ValueError:
-            raise SettingsError(f"{self.where}: {column} is {text!r}, not a number") from None
+            raise SettingsError(
+                f"{self.where}: {column} is {text[:SHOWN_CHARS]!r}, not a number"
+            ) from None
         return _believed_s(value, column, self.where)
 
     def tokens(self, column: str, least: int) -> int:
@@ -242,7 +255,9 @@ class _TableLine:
         try:
             value = int(text)
         except ValueError:
-            raise SettingsError(f"{self.where}: {column} is {text!r}, not a whole number") from None
+            raise SettingsError(
+                f"{self.where}: {column} is {text[:SHOWN_CHARS]!r}, not a whole number"
+            ) from None
         return _believed_tokens(value, column, least, self.where)
 
 
@@ -273,7 +288,8 @@ def _azure(table: Iterable[_TableLine]) -> Iterator[_Row]:
             at = datetime.fromisoformat(text)
         except ValueError:
             raise SettingsError(
-                f"{line.where}: TIMESTAMP is {text!r}, not a time such as 2023-11-16 18:17:03.97"
+                f"{line.where}: TIMESTAMP is {text[:SHOWN_CHARS]!r}, not a time such as"
+                " 2023-11-16 18:17:03.97"
             ) from None
         at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
         first = first or at

@@ -94,7 +94,7 @@ def test_a_wrong_line_and_a_missing_file_are_told(pair: Pair, tmp_path: Path) ->
     trace = tmp_path / "t.jsonl"
     trace.write_text(LINES + "{}\n", encoding="utf-8")
     wrong = pair("simulate", "--trace", str(trace))
-    assert (wrong.code, wrong.out) == (1, "")
+    assert (wrong.code, wrong.out) == (2, "")
     assert f"{trace}:7: Object missing required field `timestamp`" in wrong.err
     assert pair("simulate", "--trace", str(tmp_path / "none")).code == 2
     assert pair("simulate", str(tmp_path / "none.toml")).code == 2

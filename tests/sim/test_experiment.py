@@ -12,7 +12,7 @@ from pair.sim.agents import wave
 from pair.sim.experiment import Arrivals, Experiment, Plan, Scenario, drawn
 from pair.sim.machine_cache import ideal_cached_tokens
 from pair.sim.machines import Machine
-from pair.sim.workload import Lengths
+from pair.sim.workload import Lengths, PlannedCall
 from tests.core.limits import limits
 
 
@@ -40,6 +40,20 @@ def test_strategies_are_compared_on_the_same_calls_and_mishaps() -> None:
     assert experiment.reports[0].alone_s == experiment.reports[1].alone_s
     again = carried_out(plan, "queue-depth", "round-robin")
     assert again.reports == experiment.reports
+
+
+def test_what_would_take_for_ever_is_not_begun() -> None:
+    """A trace with a wall clock's time in one line: every simulated second costs a question."""
+    calls = (PlannedCall(0.0, 100, 10), PlannedCall(1.7e9, 100, 10))
+    with pytest.raises(SettingsError, match=r"would last 1\.97e\+04 days"):
+        Experiment(Scenario((Machine(NodeId("n"), 1, 100.0, 10.0),), calls), ["session"], limits())
+
+
+def test_a_run_in_which_nothing_was_answered_is_told() -> None:
+    small = Machine(NodeId("n"), 1, 100.0, 10.0, context_tokens=1)
+    experiment = Experiment(Scenario((small,), (PlannedCall(0.0, 900, 1),)), ["session"], limits())
+    with pytest.raises(SettingsError, match="no call was answered: The prompt has 3600 char"):
+        list(experiment.steps())
 
 
 def test_another_seed_is_another_run() -> None:
