@@ -11,7 +11,7 @@ from contextlib import aclosing
 import aiohttp
 
 from pair.core.reports import NodeReport
-from pair.engines.question import NO_HEADERS, ask, lines
+from pair.engines.question import NO_HEADERS, ask, latest_lines
 from pair.errors import GarbledAnswer
 from pair.wire.node_report import REPORT_PATH, REPORTS_PATH, decode_report, means_a_report
 
@@ -73,15 +73,17 @@ async def report_of(
 async def reports_of(
     session: aiohttp.ClientSession, url: str, *, headers: Mapping[str, str] = NO_HEADERS
 ) -> AsyncGenerator[NodeReport, None]:
-    """The reports of the `pair` node at this base URL, one after each change, until it ends the
-    stream. To be closed.
+    """The reports of the `pair` node at this base URL, one after each change (the last of several
+    that come together), until it ends the stream. To be closed.
 
     Raises:
         NoStream: it has none.
         UnreachableNode, SilentNode, LostUpstream: no connection, or none any more.
         GarbledAnswer: another refusal, or a line that is no report.
     """
-    said = lines(session, url + REPORTS_PATH, silence_limit_s=SILENCE_LIMIT_S, headers=headers)
+    said = latest_lines(
+        session, url + REPORTS_PATH, silence_limit_s=SILENCE_LIMIT_S, headers=headers
+    )
     async with aclosing(said):
         async for line in said:
             if line.status == 404:

@@ -174,15 +174,16 @@ async def ask(
         raise _ours(fault, url, connect_limit_s) from fault
 
 
-async def lines(
+async def latest_lines(
     session: aiohttp.ClientSession,
     url: str,
     *,
     silence_limit_s: float,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> AsyncGenerator[Said, None]:
-    """The answer to GET, a line at a time as they come, each with the status of the answer; one
-    that is no success has one line at the most, and is not read to its end. To be closed.
+    """The answer to GET, a line at a time as they come, each with the status of the answer; of
+    several that come together the last, since each says how things are by then. One that is no
+    success has one line at the most, and is not read to its end. To be closed.
 
     Args:
         silence_limit_s: longest wait for more of it.
@@ -206,11 +207,11 @@ async def lines(
                 return
             held = bytearray()
             async for chunk in answer.content.iter_any():
-                *whole, rest = chunk.split(b"\n")
-                for line in whole:
-                    held += line
-                    yield Said(answer.status, bytes(held))
+                *whole, rest = chunk.rsplit(b"\n", 2)
+                if whole:
+                    line = whole[-1] if len(whole) > 1 else bytes(held) + whole[0]
                     held.clear()
+                    yield Said(answer.status, line)
                 held += rest
                 if len(held) > ANSWER_LIMIT_BYTES:
                     raise TooLarge(f"a line of {url} is larger than {ANSWER_LIMIT_BYTES} bytes")

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 import aiohttp
 import pytest
 
-from pair.engines.question import ANSWER_LIMIT_BYTES, ask, lines, question_session
+from pair.engines.question import ANSWER_LIMIT_BYTES, ask, latest_lines, question_session
 from pair.errors import GarbledAnswer, LostUpstream, SilentNode, UnreachableNode
 from pair.wire.engine_reports.recognition import Said
 from tests.engines.scripted_engine import ScriptedEngine, never, session
@@ -159,12 +159,15 @@ async def read_lines(url: str, silence_limit_s: float = 5.0) -> list[tuple[int, 
 def lines_of(
     asking: aiohttp.ClientSession, url: str, silence_limit_s: float
 ) -> AsyncGenerator[Said, None]:
-    return lines(asking, url, silence_limit_s=silence_limit_s)
+    return latest_lines(asking, url, silence_limit_s=silence_limit_s)
 
 
-async def test_lines_come_one_by_one_and_what_has_no_end_is_none() -> None:
+async def test_of_lines_that_come_together_the_last_is_read_and_what_has_no_end_is_none() -> None:
     async with raw(LINES + b"one\n\ntwo\nhalf") as url:
-        assert await read_lines(url) == [(200, b"one"), (200, b""), (200, b"two")]
+        assert await read_lines(url) == [(200, b"two")]
+    long = b"a" * 200_000  # in more than one piece
+    async with raw(LINES + long + b"\n") as url:
+        assert await read_lines(url) == [(200, long)]
 
 
 async def test_a_line_comes_when_it_comes() -> None:

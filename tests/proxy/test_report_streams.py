@@ -18,6 +18,7 @@ from pair.core.events import AttemptFailed, Event, FailureKind, NodeReported
 from pair.core.names import EngineName, ModelName, NodeId, Phase, TicketId
 from pair.core.reports import NodeReport, ReplicaReport
 from pair.core.scheduler import Scheduler
+from pair.proxy.report_streams import APART_S
 from pair.settings import FixedNode, NamedEngine, NodeSettings, ProbingSettings, Settings
 from pair.wire.node_report import REPORT_PATH, REPORTS_PATH, encode_report
 from tests.proxy.test_prober import QUICK, known
@@ -174,13 +175,15 @@ class StrangeNode:
         stream: what is said to who asks for the stream; ended after that unless `holds`.
         asked: how often it was asked for the stream.
         open: streams that it holds and whose reader has not left.
+        chatters: said again and again after `stream`, as fast as it is taken; `written` times.
     """
 
-    def __init__(self, stream: bytes, *, holds: bool = False) -> None:
+    def __init__(self, stream: bytes, *, holds: bool = False, chatters: bytes = b"") -> None:
         self.report = says()
         self.stream = stream
         self.holds = holds
-        self.reports = self.asked = self.open = 0
+        self.chatters = chatters
+        self.reports = self.asked = self.open = self.written = 0
         self.deaf = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -195,6 +198,11 @@ class StrangeNode:
         if head.startswith(f"GET {REPORTS_PATH} ".encode()):
             self.asked += 1
             writer.write(self.stream)
+            while self.chatters:
+                writer.write(self.chatters * 100)
+                self.written += 100
+                await writer.drain()
+                await asyncio.sleep(0)
             if self.holds:
                 self.open += 1
                 with suppress(ConnectionError):
@@ -264,6 +272,21 @@ async def test_a_push_of_another_node_is_not_believed(seen: Seen) -> None:
         await more_answers(one, node)
         assert seen.pushes == []
         await one.until(lambda: node.open == 0)
+
+
+async def test_a_node_that_never_stops_talking_costs_no_more_than_one_that_does(
+    seen: Seen,
+) -> None:
+    """It writes as fast as it is read, the proxy takes a hundred a second."""
+    node = StrangeNode(STREAM, chatters=encode_report(says()) + b"\n")
+    async with strange(node) as one:
+        await one.until(lambda: len(seen.pushes) >= 5)
+        began = asyncio.get_running_loop().time()
+        pushes, written = len(seen.pushes), node.written
+        await more_answers(one, node, 5)
+        took_s = asyncio.get_running_loop().time() - began
+        assert node.written - written > 2 * (len(seen.pushes) - pushes)
+        assert len(seen.pushes) - pushes <= took_s / APART_S + 1
 
 
 async def test_nobody_listens_to_a_node_that_is_lost() -> None:
