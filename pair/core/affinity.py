@@ -21,10 +21,14 @@ from pair.core.ticket import Ticket
 PREFIXES_LIMIT = 10_000
 """Most prefixes whose node is remembered, least recently used out; 2 MB."""
 
+WAITING_LIMIT = 64
+"""Most conversations that wait for one node at a time, each of which is asked at every event;
+further ones go elsewhere."""
+
 
 class PrefixAware:
-    """A prefix belongs to the node that had it first, until so many calls are in flight there
-    that the one with more capacity takes the next.
+    """A prefix belongs to the node that had it first, until so many calls run or wait there that
+    the one with more capacity takes the next.
 
     The rule and its settings are those of SageMaker's PREFIX_AWARE: `prefix.length_chars`
     (PrefixLength) and `prefix.concurrency_threshold` (ConcurrencyThreshold). There the call queues
@@ -52,11 +56,13 @@ class PrefixAware:
                 self._homes.popitem(last=False)
             return choice
         self._homes.move_to_end(key)
-        if home.in_flight >= outlook.limits.concurrency_threshold:
-            return _most_capacity(free, f"{home.in_flight} calls with its prefix's node")
+        ahead = home.in_flight + outlook.waits_for(home)
+        if ahead >= outlook.limits.concurrency_threshold:
+            return _most_capacity(free, f"{ahead} calls with its prefix's node")
         if home in free:
             return Choice(home, "its prefix was here before")
-        return _wait_for(home) or _most_capacity(free, "its prefix's node takes no calls now")
+        wait = _wait_for(home, outlook)
+        return wait or _most_capacity(free, "its prefix's node takes no calls now")
 
 
 class KvAware:
@@ -94,14 +100,17 @@ class Session:
         home = outlook.holder(ticket, outlook.sessions.home(ticket.opened.session))
         if home is not None and home in free:
             return Choice(home, "its conversation is here")
-        wait = None if home is None else _wait_for(home)
+        wait = None
+        if home is not None and outlook.waits_for(home) < WAITING_LIMIT:
+            wait = _wait_for(home, outlook)
         return wait or self._new.choose(ticket, free, outlook, now)
 
 
-def _wait_for(home: Replica) -> Wait | None:
+def _wait_for(home: Replica, outlook: Outlook) -> Wait | None:
     """Until a call of ours there ends; None where none runs, so that nothing would end the wait."""
     if not home.in_flight:
         return None
+    outlook.wait_for(home)
     return Wait(f"waits for {home.node_name}, where it was before")
 
 

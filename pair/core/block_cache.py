@@ -84,8 +84,8 @@ class BlockCache:
         self.size += len(added)
         self._trim()
 
-    def released(self, prompt: Prompt, now: float) -> None:
-        """Of no use: calls share what is there."""
+    def released(self, prompt: Prompt, now: float, answer_chars: int) -> None:
+        """Of no use: calls share what is there, and which blocks an answer made is not known."""
 
     def corrected(self, replica: Replica, prompt: Prompt, cached_chars: int) -> None:
         self._hear(replica)

@@ -9,6 +9,7 @@ more.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
@@ -61,6 +62,7 @@ class Outlook:
         self.siblings = Siblings()
         self.upcoming = Upcoming()
         self._promised: dict[LeaseId, float] = {}
+        self._waits_for: Counter[Replica] = Counter()
         self._best: dict[ModelName, tuple[float, Speed | None]] = {}
 
     # What happens to tickets
@@ -116,15 +118,18 @@ class Outlook:
         for name in self.fleet.names_of(replica):
             if self._best.get(name, (0.0, None))[1] is None:
                 self._best.pop(name, None)
+        ratio = self.estimates.chars_per_token(replica.id.model)
+        ticket.answer_chars = round((usage.output_tokens or 0) * ratio)
         if opened.prompt.fingerprints and usage.cached_tokens is not None:
-            chars = usage.cached_tokens * self.estimates.chars_per_token(replica.id.model)
-            self.prefixes.corrected(replica, opened.prompt, round(chars), now)
+            chars = round(usage.cached_tokens * ratio)
+            self.prefixes.corrected(replica, opened.prompt, chars, now)
 
     def settled(self, ticket: Ticket, lease: Lease, now: float) -> None:
         """Its slot is free again, for whatever reason."""
         self.upcoming.settled(lease)
         if ticket.first_byte_at is not None and ticket.opened.prompt.chars:
-            self.prefixes.released(lease.replica, ticket.opened.prompt, now)
+            prompt, answer_chars = ticket.opened.prompt, ticket.answer_chars
+            self.prefixes.released(lease.replica, prompt, now, answer_chars)
         ticket.expected = ticket.first_byte_at = None
 
     def failed(self, ticket: Ticket, lease: Lease) -> None:
@@ -140,6 +145,7 @@ class Outlook:
     def begin(self) -> None:
         """Slots are about to be handed out at one event; nothing is promised yet."""
         self._promised.clear()
+        self._waits_for.clear()
 
     def waiting(self, name: ModelName) -> int:
         """How many tickets wait for this model."""
@@ -201,6 +207,16 @@ class Outlook:
         """A ticket waits for this slot; who is asked next gets it after that."""
         if offer.lease is not None:
             self._promised[offer.lease] = offer.finish_at
+
+    def waits_for(self, replica: Replica) -> int:
+        """How many tickets have been left waiting for this replica, by a strategy that predicts no
+        times, at this event.
+        """
+        return self._waits_for[replica]
+
+    def wait_for(self, replica: Replica) -> None:
+        """One more waits for it."""
+        self._waits_for[replica] += 1
 
     def could_finish(self, name: ModelName, within_s: float, now: float) -> float:
         """At least as many tickets as the busy slots could finish within this time."""

@@ -9,8 +9,8 @@ known. So each is corrected by what the engine says it had cached. What is over 
 remembered for a while as a *ghost*: if the engine still has it, the capacity was too small; if it
 lacks what should be there, it was too large.
 
-What is predicted is short by the latest answer: it lies in the engine's cache, but nobody has seen
-its text before the next prompt repeats it.
+The latest answer lies in the engine's cache, too, but nobody has seen its text before the next
+prompt repeats it; of an engine with slots its length is reckoned with.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class PrefixCache(Protocol):
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
         """The engine has read it."""
 
-    def released(self, prompt: Prompt, now: float) -> None:
-        """The call is over."""
+    def released(self, prompt: Prompt, now: float, answer_chars: int) -> None:
+        """The call is over; its answer has about so many characters, 0 where there is none."""
 
     def corrected(self, replica: Replica, prompt: Prompt, cached_chars: int) -> None:
         """What the engine says it had cached of this prompt when it came."""

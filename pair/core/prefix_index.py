@@ -84,12 +84,12 @@ class PrefixIndex:
         cache.prefilled(replica, prompt, now)
         self._resized(cache, before)
 
-    def released(self, replica: Replica, prompt: Prompt, now: float) -> None:
+    def released(self, replica: Replica, prompt: Prompt, now: float, answer_chars: int = 0) -> None:
         """A call that was prefilled is over: its slot is free for others to go on from. Untold, the
         replica's count of our calls is the guess.
         """
         if (cache := self._cache(replica)) is not None:
-            cache.released(prompt, now)
+            cache.released(prompt, now, answer_chars)
 
     def corrected(self, replica: Replica, prompt: Prompt, cached_chars: int, now: float) -> None:
         """What the engine says that it had cached when this call came; to be told once, before or

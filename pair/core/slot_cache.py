@@ -45,6 +45,11 @@ GHOSTS_LIMIT: Final = 32
 """Sequences remembered beyond the shelf; enough to see that it is larger."""
 
 
+USUAL_SHELF_TOKENS: Final = 65_536
+"""Of a llama.cpp that does not tell: its default of 8 GiB, for a model of 8B (128 KiB a token).
+Thought too large it costs a detour until corrections have shown what it is; thought too small, and
+conversations would never come back to find out."""
+
 MARGIN: Final = 1.25
 """By how much the shelf is thought larger than has been seen: conversations grow, and so does what
 lies between two turns of one."""
@@ -56,11 +61,13 @@ class Sequence:
 
     Attributes:
         busy: the slot still works on it.
+        answer_chars: of the answer that follows the prompt there.
     """
 
     prompt: Prompt
     used_at: float
     busy: bool = False
+    answer_chars: int = 0
 
     @property
     def size(self) -> int:
@@ -69,6 +76,15 @@ class Sequence:
     def shared_chars(self, prompt: Prompt) -> int:
         """Characters at the start of `prompt` that it holds."""
         return block_end(shared_blocks(self.prompt.fingerprints, prompt.fingerprints))
+
+    def with_answer(self, prompt: Prompt, chars: int) -> int:
+        """The same where `prompt` goes on from here: the answer, which nobody has seen before the
+        next turn repeats it, is in the cache as well.
+        """
+        goes_on = chars == block_end(len(self.prompt.fingerprints)) and self.answer_chars
+        if not goes_on or prompt.chars <= self.prompt.chars:
+            return chars
+        return min(prompt.chars, self.prompt.chars + self.answer_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,7 @@ class SlotCache:
         self._ghosts: deque[Sequence] = deque()
         self._shelf_chars = 0
         self._capacity_chars = 0
-        self._told_tokens: int | None = None
+        self._told_tokens = 0
         self._awaited = Awaited()
         self._cold_calls = 0
         self.size = 0
@@ -116,9 +132,11 @@ class SlotCache:
                 held = one.prompt.fingerprints
                 if len(held) >= depth and held[depth - 1] == last:
                     if chars >= CONTINUED_SHARE * one.prompt.chars:
-                        return chars
+                        return one.with_answer(prompt, chars)
                     break
-        return self._plan(prompt, replica, idle).chars
+        plan = self._plan(prompt, replica, idle)
+        source = plan.shelved or plan.slot
+        return plan.chars if source is None else source.with_answer(prompt, plan.chars)
 
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
         self._hear(replica)
@@ -145,11 +163,11 @@ class SlotCache:
         self.size += added.size
         self._holders.add(self._number, prompt.fingerprints)
 
-    def released(self, prompt: Prompt, now: float) -> None:
+    def released(self, prompt: Prompt, now: float, answer_chars: int) -> None:
         alike = [one for one in self._slots if one.busy and one.prompt == prompt]
         if alike:
             one = next((one for one in alike if one.prompt is prompt), alike[0])
-            one.busy, one.used_at = False, now
+            one.busy, one.used_at, one.answer_chars = False, now, answer_chars
 
     def corrected(self, replica: Replica, prompt: Prompt, cached_chars: int) -> None:
         self._hear(replica)
@@ -294,9 +312,11 @@ class SlotCache:
     def _hear(self, replica: Replica) -> None:
         """Begin anew with the size of the shelf, where the engine tells another one."""
         told = replica.report.cache_tokens
+        if told is None:
+            told = USUAL_SHELF_TOKENS if replica.report.engine_kind == "llamacpp" else 0
         if told != self._told_tokens:
             self._told_tokens = told
-            self._capacity_chars = (told or 0) * CHARS_PER_TOKEN
+            self._capacity_chars = told * CHARS_PER_TOKEN
             self._fill()
             self._trim()
 

@@ -30,6 +30,7 @@ class Ticket:
             it was left waiting so, `wait_reason` says for what.
         expected: what was predicted for the present attempt, None where nothing could be.
         first_byte_at: of the present attempt.
+        answer_chars: about how long its answer was, 0 before it has one.
         waiting_since: when it last began to wait; None while it holds a lease or has been ended.
         queued_s: waiting done before the present wait.
         attempts: leases given, without those that a busy node sent back.
@@ -57,6 +58,7 @@ class Ticket:
     wait_reason: str = ""
     expected: Offer | None = None
     first_byte_at: float | None = None
+    answer_chars: int = 0
     last_failure: Failure | None = None
     committed: bool = False
     over: bool = False

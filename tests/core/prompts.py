@@ -25,7 +25,7 @@ def talk(name: object, turns: int, *, size: int = 8) -> Prompt:
 def a_replica(
     name: str = "n",
     *,
-    kind: str = "llamacpp",
+    kind: str = "ollama",
     slots: int = 1,
     cache_chars: int | None = None,
     ours: int = 0,

@@ -80,3 +80,9 @@ def test_session_keeps_a_conversation_on_its_node() -> None:
     told.sees(in_session(3, "two"), in_session(4, "two")).expects("3 to b")
     told.sees(*leaves(3)).expects("4 to b")
     told.sees(call(5)).expects("5 to a").sees(*map(hangs_up, (4, 5)))
+
+
+def test_prefix_aware_counts_those_who_wait_for_the_node_too() -> None:
+    told = story("prefix-aware", concurrency_threshold=3)
+    told.sees(*(prompted(ticket, X) for ticket in (1, 2, 3, 4))).expects("1 to a", "4 to b")
+    told.sees(*leaves(1)).expects("2 to a").sees(*map(hangs_up, (2, 3, 4)))

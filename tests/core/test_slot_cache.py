@@ -103,7 +103,7 @@ def test_predictions_are_exact_where_sizes_are_known(
                 now += 1.0
                 running.remove(one)
                 engine.leave(one[0])
-                cache.released(one[1], now)
+                cache.released(one[1], now, 0)
                 replica.in_flight -= 1
         asked = prompt(*path)
         predicted = cache.cached_chars(replica, asked)
@@ -142,7 +142,7 @@ def _rounds(
             slot, cached = engine.take(path)
             cache.prefilled(replica, asked, now)
             engine.leave(slot)
-            cache.released(asked, now)
+            cache.released(asked, now, 0)
             cache.corrected(replica, asked, cached * BLOCK)
             right.append(abs(predicted - cached * BLOCK) <= 2 * BLOCK)
     return right
@@ -180,7 +180,7 @@ def test_two_siblings_at_once_gain_nothing_from_each_other() -> None:
     cache.prefilled(replica, one, 1.0)
     replica.in_flight = 1
     assert cache.cached_chars(replica, other) == 0, "its slot still answers the first"
-    cache.released(one, 2.0)
+    cache.released(one, 2.0, 0)
     replica.in_flight = 0
     assert cache.cached_chars(replica, other) == 4 * BLOCK
 
@@ -231,7 +231,7 @@ def test_the_correction_may_come_before_or_after() -> None:
         cache, replica = SlotCache(1, Holders()), a_replica(slots=3, ours=1)
         for at, name in enumerate("abc"):
             cache.prefilled(replica, talk(name, 2), float(at))
-            cache.released(talk(name, 2), float(at))
+            cache.released(talk(name, 2), float(at), 0)
         for name in "ab":
             if before:
                 cache.corrected(replica, talk(name, 3), 0)
@@ -282,3 +282,30 @@ def test_its_size_is_what_it_holds_and_bounded_whatever_comes(
     assert sizes == sorted(set(sizes), reverse=True)
     assert len(holders) == 0
     assert cache.oldest_at() == float("inf")
+
+
+def test_the_answer_is_in_the_cache_of_whoever_goes_on_from_it() -> None:
+    cache, replica = SlotCache(1, Holders()), a_replica(slots=1)
+    asked = prompt(1, 2, more=100)
+    cache.prefilled(replica, asked, 1.0)
+    cache.released(asked, 2.0, 700)
+    next_turn = prompt(1, 2, "answer", "question", more=500)
+    assert cache.cached_chars(replica, next_turn) == asked.chars + 700
+    assert cache.cached_chars(replica, prompt(1, 2, more=150)) == 2 * BLOCK + 150, "never more"
+    assert cache.cached_chars(replica, prompt(1, "other")) == BLOCK, "it goes on from elsewhere"
+    assert cache.cached_chars(replica, prompt(1, 2)) == 2 * BLOCK, "it ends before"
+
+
+def test_a_llamacpp_that_does_not_tell_has_its_usual_shelf_until_it_turns_out_otherwise() -> None:
+    cache, replica = SlotCache(1, Holders()), a_replica(kind="llamacpp", slots=1)
+    for at, name in enumerate("abc"):
+        cache.prefilled(replica, talk(name, 2), float(at))
+        cache.released(talk(name, 2), float(at), 0)
+    assert cache.cached_chars(replica, talk("a", 3)) == talk("a", 2).chars
+    for turn in range(3, 8):
+        for name in "abc":  # it keeps none but the latest, and says so
+            asked = talk(name, turn)
+            cache.prefilled(replica, asked, 9.0 + turn)
+            cache.corrected(replica, asked, 0)
+            cache.released(asked, 9.0 + turn, 0)
+    assert cache.cached_chars(replica, talk("a", 8)) == 0
