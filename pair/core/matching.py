@@ -58,6 +58,8 @@ class Matching:
         self._alarms = alarms
         self._hope = hope
         self._stirred: dict[ModelName, None] = {}
+        # Names for which a strategy has left somebody waiting: asked at the next event, not twice.
+        self._asked_again: dict[ModelName, None] = {}
         # The windows by which those who wait for a name were measured; no name without a line.
         self._measured: dict[ModelName, tuple[tuple[int, ...], bool]] = {}
 
@@ -65,6 +67,8 @@ class Matching:
         """An event has come; what follows from it goes into `out`."""
         self.out = out
         self.left_waiting.clear()
+        self._stirred.update(self._asked_again)
+        self._asked_again.clear()
 
     def wait(self, ticket: Ticket, now: float) -> None:
         """Put a ticket into its line, at its place."""
@@ -148,7 +152,7 @@ class Matching:
         for line in asides.values():
             line.all_back()
         # A grant stirs nothing new: it only takes a slot away.
-        self._stirred = dict.fromkeys(asides)
+        self._asked_again.update(dict.fromkeys(asides))
 
     def _leave_waiting(self, ticket: Ticket, wait: Wait, now: float) -> None:
         """Beside a free slot, with a bound: what the first slot that it let pass would have

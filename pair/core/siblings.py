@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pair.core.names import NodeId, TicketId
-from pair.core.prompt import Prompt, block_end, shared_blocks, whole_blocks
+from pair.core.prompt import BLOCKS_LIMIT, Prompt, block_end, shared_blocks, whole_blocks
 
 ALIKE_CHARS = 4096
 """So much in common (characters) makes siblings: more than a greeting, less than the system prompt
@@ -45,8 +45,8 @@ class Wave:
         return self.cold and self.on_node[node] * nodes >= self.calls
 
     def goes_beyond(self, cached_chars: float) -> bool:
-        """Whether this is more than siblings have in common: a part of one of them alone."""
-        return cached_chars > block_end(self.common) + 1
+        """Whether this is a block more than siblings have in common: a part of one alone."""
+        return cached_chars > block_end(min(self.common + 1, BLOCKS_LIMIT)) - 1
 
 
 class Siblings:

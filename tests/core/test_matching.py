@@ -64,7 +64,10 @@ class Waiting(Hesitant):
         super().__init__()
         self.patient = set(patient)
 
+        self.asked: list[int] = []
+
     def declines(self, ticket: Ticket, now: float) -> bool:
+        self.asked.append(ticket.id)
         return ticket.id in self.patient
 
 
@@ -81,6 +84,15 @@ def test_a_strategy_may_leave_a_ticket_waiting_until_the_next_event() -> None:
     story.at(1.1).expects("1 to a")
     assert story.house.scheduler.audit.leases.keys() == {LEASE}
     assert story.house.leases[ONE].replica.node == NodeId("a")
+
+
+def test_whom_a_strategy_leaves_waiting_is_asked_once_at_an_event() -> None:
+    strategy = Waiting(1, 2)
+    story = told_with(strategy).sees(comes("a")).at(0.5).sees(call(1))
+    assert strategy.asked == [1]
+    story.sees(call(2))
+    assert strategy.asked == [1, 1, 2]
+    story.sees(*map(hangs_up, (1, 2)))
 
 
 def test_whom_a_strategy_leaves_waiting_holds_up_nobody_else() -> None:
