@@ -41,8 +41,8 @@ _LOOKED_AT = 24
 what a decision on a fleet of hundreds may cost (about 3 us each)."""
 
 _PROMISES_LIMIT = 32
-"""Tickets that are left waiting at one event, for the same reason. The next one takes the free
-slot."""
+"""Busy slots that are waited for at one event, for the same reason; each by as many tickets, one
+after the other, as should end there before the free slot would be done."""
 
 _THINKING_S = 30.0
 """Agents come back to a conversation after 1 to 27 s of thinking (seen on the wire); from here on
