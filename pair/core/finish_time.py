@@ -52,7 +52,13 @@ class FinishTime:
             return self._blind.choose(ticket, warm or free, outlook, now)
         best = _best(ticket, _spread(ticket, offers, outlook), outlook, now)
         if self._may_wait(ticket, best, outlook, now):
-            sooner = outlook.sooner(ticket, best, _EQUAL * best.service_s, now)
+            sooner = outlook.sooner(
+                ticket,
+                best,
+                _EQUAL * best.service_s,
+                now,
+                lambda offer: _spreads_to(best, offer, ticket, outlook),
+            )
             if sooner is not None:
                 outlook.promise(sooner)
                 return Wait(
@@ -79,13 +85,26 @@ def _spread(ticket: Ticket, offers: list[Offer], outlook: Outlook) -> list[Offer
     first = min(offers, key=lambda offer: offer.service_s)
     if not outlook.had_share(ticket, first):
         return offers
-    limit_s = (first.service_s + first.saved_s) * (1 + _EQUAL)
     others = [
-        offer
-        for offer in offers
-        if offer.service_s + offer.saved_s <= limit_s and not outlook.had_share(ticket, offer)
+        offer for offer in offers if _as_fast(offer, first) and not outlook.had_share(ticket, offer)
     ]
     return others or offers
+
+
+def _spreads_to(free: Offer, busy: Offer, ticket: Ticket, outlook: Outlook) -> bool:
+    """Whether a ticket must not wait for a busy node, since that has had its share of a cold wave
+    and an equally fast one that is free has not.
+    """
+    return (
+        _as_fast(free, busy)
+        and outlook.had_share(ticket, busy)
+        and not outlook.had_share(ticket, free)
+    )
+
+
+def _as_fast(one: Offer, other: Offer) -> bool:
+    """Whether one would need about as little time as the other, with nothing cached on either."""
+    return one.service_s + one.saved_s <= (other.service_s + other.saved_s) * (1 + _EQUAL)
 
 
 def _best(ticket: Ticket, offers: list[Offer], outlook: Outlook, now: float) -> Offer:

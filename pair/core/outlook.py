@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from pair.core.eligibility import allowed
@@ -69,9 +69,7 @@ class Outlook:
 
     def opened(self, ticket: Ticket) -> None:
         """A call has come that will want a slot."""
-        prompt = ticket.opened.prompt
-        if prompt.fingerprints:
-            self.siblings.open(ticket.id, prompt, cold=not self.prefixes.holders(prompt))
+        self.siblings.open(ticket.id, ticket.opened.prompt, self.prefixes.held)
 
     def granted(self, ticket: Ticket, lease: Lease, now: float) -> None:
         """It has a slot."""
@@ -185,9 +183,19 @@ class Outlook:
         nodes = len(self.fleet.holders(ticket.name))
         return wave.has_share(offer.replica.id.node, nodes) and not wave.goes_beyond(cached_chars)
 
-    def sooner(self, ticket: Ticket, than: Offer, gain_s: float, now: float) -> Offer | None:
+    def sooner(
+        self,
+        ticket: Ticket,
+        than: Offer,
+        gain_s: float,
+        now: float,
+        unless: Callable[[Offer], bool],
+    ) -> Offer | None:
         """The busy slot on which the ticket would end soonest, if that is sooner by at least
         `gain_s` than on a free one; others that wait may have been promised it before.
+
+        Args:
+            unless: what the ticket should not wait for, however soon it ends there.
         """
         if len(self._promised) >= _PROMISES_LIMIT:
             return None
@@ -199,7 +207,7 @@ class Outlook:
             if starts_at >= limit_at or not self._may_come(ticket, lease.replica, now):
                 continue
             offer = self._offer(ticket, lease.replica, starts_at, lease.replica.load, now, lease.id)
-            if offer is not None and offer.finish_at < limit_at:
+            if offer is not None and offer.finish_at < limit_at and not unless(offer):
                 best, limit_at = offer, offer.finish_at
         return best
 

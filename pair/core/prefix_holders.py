@@ -28,6 +28,10 @@ class Holders:
         """Different fingerprints."""
         return len(self._only) + len(self._several)
 
+    def __contains__(self, fingerprint: int) -> bool:
+        """Whether anybody holds it, and so all before it."""
+        return fingerprint in self._only or fingerprint in self._several
+
     def add(self, replica: int, fingerprints: Iterable[int]) -> None:
         """Note that the replica holds each of them, once more."""
         only, several = self._only, self._several

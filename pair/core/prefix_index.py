@@ -64,6 +64,10 @@ class PrefixIndex:
         cache = self._cache(replica)
         return 0 if cache is None else cache.cached_chars(replica, prompt)
 
+    def held(self, fingerprint: int) -> bool:
+        """Whether any replica holds this block of some prompt, and so all before it."""
+        return fingerprint in self._holders
+
     def holders(self, prompt: Prompt) -> tuple[ReplicaId, ...]:
         """At most `HOLDERS_LIMIT` replicas that hold some of it, those with the longest part
         first, whatever their state.

@@ -10,6 +10,7 @@ conversation that has gone on, and whose own part is warm somewhere, goes back t
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pair.core.names import NodeId, TicketId
@@ -27,7 +28,7 @@ class Wave:
     """Siblings, from the first one's opening until none is open.
 
     Attributes:
-        cold: nobody had their prefix when the first one came.
+        cold: nobody had what makes them siblings when the first one came.
         first: the prompt of the first one; `common` of its blocks are in all that came after.
         calls: how many have come; `open_calls` are not closed yet.
         on_node: how many each node has been given.
@@ -56,14 +57,15 @@ class Siblings:
         self._waves: dict[int, Wave] = {}
         self._of_ticket: dict[TicketId, tuple[int, Wave]] = {}
 
-    def open(self, ticket: TicketId, prompt: Prompt, *, cold: bool) -> None:
-        """A call has come; `cold` if no node holds what makes it a sibling."""
+    def open(self, ticket: TicketId, prompt: Prompt, held: Callable[[int], bool]) -> None:
+        """A call has come; `held` says whether some node holds the prompt up to a fingerprint."""
         if len(prompt.fingerprints) < _ALIKE_BLOCKS:
             return
         mark = prompt.fingerprints[_ALIKE_BLOCKS - 1]
         wave = self._waves.get(mark)
         if wave is None:
-            wave = self._waves[mark] = Wave(cold, prompt, len(prompt.fingerprints))
+            # Not any beginning: a greeting may be everywhere.
+            wave = self._waves[mark] = Wave(not held(mark), prompt, len(prompt.fingerprints))
         else:
             common = shared_blocks(wave.first.fingerprints, prompt.fingerprints)
             wave.common = min(wave.common, common)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pair.core.events import Closed, Usage
@@ -165,8 +167,13 @@ def test_a_cold_wave_spreads_over_nodes_with_many_slots() -> None:
     """
     told = Story((), "finish-time")
     for node in "abc":
-        told.sees(comes(node, says=report(node, replica(slots=8))))
+        shares = replace(replica(slots=8), engine_kind="vllm")
+        told.sees(comes(node, says=report(node, shares)))
     learned(told.at(0.01), a=2.0, b=2.0, c=2.0)
+    # A greeting in common with somebody else's prompt is not what makes siblings.
+    told.at(0.05).sees(
+        prompted(99, prompt("shared", "x", chars=4096)), first_byte(99), hangs_up(99)
+    )
     taken = []
     for ticket in range(1, 13):
         told.at(0.1 * ticket).sees(prompted(ticket, prompt("shared", chars=8192)))

@@ -8,10 +8,15 @@ A, B = NodeId("a"), NodeId("b")
 LONG = prompt("x", chars=2 * ALIKE_CHARS)
 
 
+def nobody(mark: int) -> bool:
+    """Holds it."""
+    return False
+
+
 def opened(count: int, *, cold: bool = True) -> Siblings:
     siblings = Siblings()
     for ticket in range(count):
-        siblings.open(TicketId(ticket), LONG, cold=cold and not ticket)
+        siblings.open(TicketId(ticket), LONG, lambda mark: not cold)
     return siblings
 
 
@@ -45,7 +50,7 @@ def test_a_wave_ends_with_its_last_call() -> None:
     siblings.close(TicketId(2))
     siblings.close(TicketId(2))
     assert len(siblings) == 0
-    siblings.open(TicketId(9), LONG, cold=False)
+    siblings.open(TicketId(9), LONG, lambda mark: mark in LONG.fingerprints)
     wave = siblings.of(TicketId(9))
     assert wave is not None
     assert (wave.cold, wave.calls) == (False, 1)
@@ -53,19 +58,19 @@ def test_a_wave_ends_with_its_last_call() -> None:
 
 def test_who_begins_otherwise_or_is_short_is_no_sibling() -> None:
     siblings = Siblings()
-    siblings.open(TicketId(1), LONG, cold=True)
-    siblings.open(TicketId(2), prompt("y", chars=2 * ALIKE_CHARS), cold=True)
-    siblings.open(TicketId(3), prompt("x", chars=ALIKE_CHARS - 256), cold=True)
+    siblings.open(TicketId(1), LONG, nobody)
+    siblings.open(TicketId(2), prompt("y", chars=2 * ALIKE_CHARS), nobody)
+    siblings.open(TicketId(3), prompt("x", chars=ALIKE_CHARS - 256), nobody)
     assert len(siblings) == 2
     assert siblings.of(TicketId(3)) is None
 
 
 def test_what_one_has_beyond_the_others_is_not_in_common() -> None:
     siblings = Siblings()
-    siblings.open(TicketId(1), prompt("x", "y", chars=4 * ALIKE_CHARS), cold=True)
+    siblings.open(TicketId(1), prompt("x", "y", chars=4 * ALIKE_CHARS), nobody)
     wave = siblings.of(TicketId(1))
     assert wave is not None
     assert not wave.goes_beyond(4 * ALIKE_CHARS)
-    siblings.open(TicketId(2), prompt("x", "z", chars=4 * ALIKE_CHARS), cold=True)
+    siblings.open(TicketId(2), prompt("x", "z", chars=4 * ALIKE_CHARS), nobody)
     assert not wave.goes_beyond(2 * ALIKE_CHARS)
     assert wave.goes_beyond(3 * ALIKE_CHARS)
