@@ -300,7 +300,7 @@ def _named(kind: type[Named], value: Any) -> Named:
                 " in a variable (key_env=NAME) or in a file (key_file=PATH)"
             )
         if key not in ("url", *options):
-            raise SettingsError(f"has an entry with {unknown(key, 'setting', key, options)}")
+            raise SettingsError(f"has an entry in which {unknown(key, 'setting', key, options)}")
     url, slots = table.get("url"), table.get("slots", 0)
     if not isinstance(url, str):
         raise SettingsError("has an entry without a url")

@@ -81,7 +81,7 @@ def test_what_people_write_becomes_the_knobs_type(key: str, written: Any, value:
         ("node.engines", ["http://a:1,slots=2"], "slots is not a setting"),
         ("node.engines", ["http://a:1", "http://a:1,key_env=A"], "http://a:1 twice"),
         ("nodes", "http://a:1,2", "right is URL,slots=N,name=NAME"),
-        ("nodes", "http://a:1,slot=2", "slot is not a setting; the nearest one is slots"),
+        ("nodes", "http://a:1,slot=2", "in which slot is not a setting; the nearest one is slots"),
         ("nodes", "http://a:1,slots=few", "has slots 'few'; right is a whole number"),
         ("nodes", [{"slots": 1}], "an entry without a url"),
         ("nodes", [{"url": "http://a", "name": 7}], "has an entry whose name is no text"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from types import TracebackType
 from typing import Self
@@ -85,7 +86,7 @@ class EchoEngine:
         except OSError as error:
             await self._runner.cleanup()
             raise SettingsError(
-                f"The echo engine cannot listen on {self.settings.listen}: {error.strerror}."
+                f"The echo engine cannot listen on {self.settings.listen}: {_why(error)}."
             ) from None
         bound_address, bound_port = self._runner.addresses[0][:2]
         shown = f"[{bound_address}]" if ":" in bound_address else bound_address
@@ -137,3 +138,10 @@ class EchoEngine:
 
         loop = asyncio.get_running_loop()
         self._idle_closings[transport] = loop.call_later(after_s, close)
+
+
+def _why(error: OSError) -> str:
+    """The system's own words: asyncio puts its own around them."""
+    # Not above 0 where a name is not found, and none at all from some versions of asyncio.
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else error.strerror or str(error)

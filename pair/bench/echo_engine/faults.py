@@ -15,7 +15,7 @@ import fnmatch
 import random
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -176,6 +176,8 @@ AnyFault = (
     | Script
 )
 
+_KINDS = frozenset(str(each.__struct_config__.tag) for each in get_args(AnyFault))
+
 # Short names for what is scripted most.
 _SHORT: dict[str, dict[str, object]] = {
     "busy": {"kind": "status", "status": 503, "message": OLLAMA_BUSY},
@@ -202,7 +204,8 @@ def parse_fault(text: str) -> AnyFault:
         return fault
     except msgspec.MsgspecError as error:
         raise SettingsError(
-            f"The fault {text!r} is not one the echo engine knows: {error}."
+            f"The fault {text!r} is not one the echo engine knows: {error}; the kinds are"
+            f" {', '.join(sorted({*_KINDS, *_SHORT}))}."
         ) from None
 
 

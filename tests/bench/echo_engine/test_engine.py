@@ -188,7 +188,9 @@ async def test_the_same_port_can_be_used_again_at_once() -> None:
 async def test_a_port_in_use_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(SettingsError, match=f"cannot listen on {listen}"):
+        with pytest.raises(
+            SettingsError, match=f"cannot listen on {listen}: Address already in use"
+        ):
             async with EchoEngine(EchoSettings(listen=listen)):
                 pass
 

@@ -58,7 +58,7 @@ def test_both_forms_are_read(text: str, fault: AnyFault) -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("explode", "explode"),
+        ("explode", "explode.*; the kinds are black_hole, busy, "),
         ("reset,frist=1", "frist"),
         ("reset,after_events=1", "after_events"),
         ("cut,how=gently", "gently"),
