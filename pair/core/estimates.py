@@ -33,6 +33,10 @@ has tokens and no characters."""
 _ANSWERS = 20.0
 """Answers that the mean of output tokens rests on: they differ by factors of a hundred."""
 
+_LEAST_TPOT_S = 1e-5
+"""An answer of more tokens than its call had time for, thirty times as many as the fastest engine
+of 2026 makes, is none: one count of 1e9 would make all predictions of its model days."""
+
 _Key = TypeVar("_Key")
 _Entry = TypeVar("_Entry")
 
@@ -217,6 +221,6 @@ def _learn_texts(texts: _Texts, call: Finished) -> None:
             weight = min(1.0, (tokens / _FULL_PROMPT_TOKENS) ** 2)
             texts.ratio = seen(texts.ratio, ratio, weight)
     output = output_of(call.usage)
-    if output is not None:
+    if output is not None and output * _LEAST_TPOT_S <= call.service_s:
         texts.outputs = min(texts.outputs + 1.0, _ANSWERS)
         texts.output += (output - texts.output) / texts.outputs

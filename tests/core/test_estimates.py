@@ -232,6 +232,12 @@ def test_outputs_are_a_mean_below_the_clients_limit() -> None:
     assert many.output_tokens(MODEL, None) == pytest.approx(500, rel=0.1)
 
 
+def test_an_answer_of_more_tokens_than_there_was_time_for_is_not_believed() -> None:
+    """One count of 1e9 would make every prediction of the model days, for 200 answers."""
+    estimates = taught(answered(output=100), answered(output=10**9))
+    assert estimates.output_tokens(MODEL, None) == 100
+
+
 RATES = st.floats(50.0, 20_000.0)
 TPOTS = st.floats(0.002, 0.5)
 NOISES = st.lists(st.tuples(st.floats(0.8, 1.25), st.floats(0.8, 1.25)), min_size=30, max_size=30)
