@@ -3,12 +3,14 @@
 Separate from the lines (`waiting_room.py`) because the order is all here: between classes of
 priority, between the flows of a class, and within a flow.
 
-Two exceptions to "most urgent first, then least attained service". A class in which somebody has
+Three exceptions to "most urgent first, then least attained service". A class in which somebody has
 waited for the bound without a turn gets the next one, so that none starves; the turn after keeps to
-the order again, so that none is pushed aside by that either. And a flow that joins begins at the
-least of those that wait, before its equals, so that a single call does not stand behind somebody
-else's two hundred; but after one who joined at a level has had its turn, others who join there go
-behind, so that no stream of newcomers keeps out those who wait.
+the order again, so that none is pushed aside by that either. A flow that joins begins at the least
+of those that wait, before its equals, so that a single call does not stand behind somebody else's
+two hundred; but after one who joined at a level has had its turn, others who join there go behind,
+so that no stream of newcomers keeps out those who wait there. And who waits at a higher level,
+since it had a call before, would be kept out by them for ever: so the first rule holds of flows,
+too.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from pair.core.fairness import NOTHING, Account, Attained
 from pair.core.names import Priority
 from pair.core.rank_heap import RankHeap
 from pair.core.ticket import Ticket
+
+PASSES_LIMIT = 8
+"""A flow that was passed over by fewer turns since its own is not late, however long those took:
+among calls of minutes a single one would else wait for two of somebody else's."""
 
 TurnRank = tuple[float, bool, int]
 """Level of the flow; whether it goes after its equals; arrival. Smaller is sooner."""
@@ -48,11 +54,14 @@ class _Flow:
 
     Attributes:
         aside: how many stepped aside, and are not among the tickets for the moment.
+        since: since when (s) it has waited in here without a turn; `turns` had been given by then.
     """
 
-    __slots__ = ("aside", "tickets", "visit")
+    __slots__ = ("aside", "since", "tickets", "turns", "visit")
 
-    def __init__(self, visit: Visit) -> None:
+    def __init__(self, visit: Visit, since: float, turns: int) -> None:
+        self.since = since
+        self.turns = turns
         self.tickets: RankHeap[Ticket] = RankHeap()
         self.aside = 0
         self.visit = visit
@@ -72,19 +81,33 @@ class Turns:
         self.flows: dict[Account, _Flow] = {}
         self._order: RankHeap[Account] = RankHeap()
         self._served: RankHeap[Account] = RankHeap()  # those who have had a turn, by level
+        self._longest: RankHeap[Account] = RankHeap()  # the same as in the order, by `since`
+        self._jumped = False  # the latest turn did not keep to the order of flows
+        self._turns = 0
         self._let_in = NOTHING  # up to here someone who joined was served before those who waited
 
     def __bool__(self) -> bool:
         """Whether anybody is in here who has not stepped aside."""
         return bool(self._order)
 
-    def head(self) -> tuple[TurnRank, Ticket] | None:
-        """Whose turn it is, and at which place."""
-        account = self._order.first()
+    def head(self, since: float) -> tuple[TurnRank, Ticket] | None:
+        """Whose turn it is, and at which place: before all others the flow that has waited for
+        longest, if that was without a turn since before `since` (s).
+        """
+        account, longest = self._order.first(), self._longest.first()
+        late = longest is not None and self._late(self.flows[longest], since)
+        account = longest if late else account
         if account is None:
             return None
         ticket = self.flows[account].tickets.first()
-        return None if ticket is None else (self._rank(account, ticket), ticket)
+        if ticket is None:
+            return None
+        rank = (NOTHING, False, ticket.arrival) if late else self._rank(account, ticket)
+        return rank, ticket
+
+    def _late(self, flow: _Flow, since: float) -> bool:
+        passes = self._turns - flow.turns
+        return flow.since < since and passes >= PASSES_LIMIT and not self._jumped
 
     def add(self, account: Account, ticket: Ticket, visit: Visit) -> None:
         """Queue within its flow by arrival; with a new visit the flow joins."""
@@ -94,7 +117,7 @@ class Turns:
             self._attained.lift(account, level)
         flow = self.flows.get(account)
         if flow is None:
-            flow = self.flows[account] = _Flow(visit)
+            flow = self.flows[account] = _Flow(visit, waits_since(ticket), self._turns)
             visit.waits_in[self] = None
         flow.tickets.put(ticket, ticket.arrival)
         self.moved(account)
@@ -124,7 +147,10 @@ class Turns:
 
     def turn(self, account: Account, level: float, now: float) -> None:
         """A flow in here has its turn, at this level, for which it is charged after this."""
-        visit = self.flows[account].visit
+        flow = self.flows[account]
+        self._turns += 1
+        visit, flow.since, flow.turns = flow.visit, now, self._turns
+        self._jumped = account != self._order.first()
         if visit.first and len(self.flows) > 1:
             self._let_in = max(self._let_in, level)
         visit.first, visit.served = False, True
@@ -137,8 +163,10 @@ class Turns:
         self._served.drop(account)
         if flow is None or first is None:
             self._order.drop(account)
+            self._longest.drop(account)
             return
         self._order.put(account, self._rank(account, first))
+        self._longest.put(account, flow.since)
         if flow.visit.served:
             self._served.put(account, self._attained.level(account))
 
@@ -174,10 +202,7 @@ class Lane:
         priority = ticket.opened.priority
         turns = self._classes.get(priority)
         if turns is None or not turns.flows:
-            since = ticket.opened_at
-            if ticket.waiting_since is not None:
-                since = ticket.waiting_since - ticket.queued_s
-            turns = self._classes[priority] = Turns(self._attained, since)
+            turns = self._classes[priority] = Turns(self._attained, waits_since(ticket))
         return turns
 
     def head(self, now: float) -> tuple[Rank, Ticket] | None:
@@ -190,7 +215,7 @@ class Lane:
             longest = min(waiting[1:], key=lambda priority: self._classes[priority].since)
             if now - self._classes[longest].since > self._bound_s:
                 chosen, ordered = longest, False
-        head = self._classes[chosen].head()
+        head = self._classes[chosen].head(now - self._bound_s)
         return None if head is None else ((ordered, _PLACES[chosen], head[0]), head[1])
 
     def turn(self, priority: Priority) -> None:
@@ -199,3 +224,10 @@ class Lane:
 
     def _waiting(self) -> list[Priority]:
         return [priority for priority in Priority if self._classes.get(priority)]
+
+
+def waits_since(ticket: Ticket) -> float:
+    """As if it had waited without a break (s): what it waited before an attempt counts."""
+    if ticket.waiting_since is None:
+        return ticket.opened_at
+    return ticket.waiting_since - ticket.queued_s

@@ -152,6 +152,39 @@ def test_no_stream_of_newcomers_keeps_out_who_waits() -> None:
     assert booth.waiting("a") < 15
 
 
+def test_no_stream_of_newcomers_keeps_out_who_had_a_call_before() -> None:
+    """As of a client that calls itself otherwise each time: nobody of them ever had anything."""
+    booth = Booth()
+    booth.comes("a")
+    assert booth.flows(1) == "a"
+    booth.comes("a")
+    waited, longest = 0, 0
+    for number in range(1000):
+        while len(booth.room) < 50:
+            booth.arrivals += 1
+            booth.comes(f"n{booth.arrivals}")
+        booth.now += 2.0
+        waited += 1
+        if booth.next().opened.flow == "a":
+            waited = 0
+            booth.comes("a")
+        longest = max(longest, waited)
+        assert waited < 2 * 50 + BOUND_S, f"turn {number}"
+    assert longest > BOUND_S / 2.0, "a newcomer's first call goes first"
+
+
+def test_a_single_call_waits_for_one_of_two_hundred_however_long_they_take() -> None:
+    booth = Booth()
+    for _ in range(200):
+        booth.comes("a")
+    for number in range(20):
+        booth.now += 3 * BOUND_S
+        booth.next()
+        booth.comes(f"n{number}")
+        booth.now += 3 * BOUND_S
+        assert booth.next().opened.flow == f"n{number}"
+
+
 def test_a_flow_has_one_place_in_all_lanes() -> None:
     """Who has failed somewhere stands with others than the rest of its flow, and still before
     them.
