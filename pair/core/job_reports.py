@@ -8,13 +8,17 @@ quotient over-reports.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
 from pair.core.jobs import CLOCK_STEP_S, Call, Job
 from pair.core.names import NodeId, Outcome
+from pair.core.speeds import Speed
 from pair.core.waves import Lane, alone_s, makespan_bound_s, makespan_floor_s, wave_count
+
+NO_SPEEDS: Mapping[NodeId, Speed] = {}
 
 EQUAL_CALLS = 1.25
 """Calls are equal if the longest exceeds the shortest by no more than this ratio: in output tokens
@@ -70,8 +74,16 @@ class JobReport:
     note: str
 
 
-def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
-    """Reckon a job's figures; `baseline` is its measured one or None."""
+def job_report(
+    job: Job, baseline: Job | None, now: float, speeds: Mapping[NodeId, Speed] = NO_SPEEDS
+) -> JobReport:
+    """Reckon a job's figures.
+
+    Args:
+        baseline: its measured one, None without one.
+        speeds: of nodes, as far as they have been learned: all that can be known of those that
+            answered none of the calls.
+    """
     answered = [
         c for c in job.calls.values() if c.outcome is Outcome.ANSWERED and c.service_s is not None
     ]
@@ -98,7 +110,7 @@ def job_report(job: Job, baseline: Job | None, now: float) -> JobReport:
         )
     even = _equal_calls(answered)
     alike = _alike(answered, even=even)
-    lanes = _lanes(shares, median(times), usable, alike=alike)
+    lanes = _lanes(shares, _expected_s(answered, speeds), median(times), usable, alike=alike)
     if not even:
         notes.append(
             "calls differ in length,"
@@ -152,20 +164,45 @@ def _shares(job: Job, answered: list[Call]) -> tuple[NodeShare, ...]:
     return tuple(shares)
 
 
+def _expected_s(answered: list[Call], speeds: Mapping[NodeId, Speed]) -> dict[NodeId, float]:
+    """What a typical call of the job should take on each node whose speed is known (s)."""
+    usages = [call.usage for call in answered]
+    read = [u.prompt_tokens - (u.cached_tokens or 0) for u in usages if u.prompt_tokens is not None]
+    written = [usage.output_tokens for usage in usages if usage.output_tokens is not None]
+    if not read or not written:
+        return {}
+    return {
+        node: max(CLOCK_STEP_S, speed.service_s(median(read), median(written)))
+        for node, speed in speeds.items()
+    }
+
+
 def _lanes(
-    shares: tuple[NodeShare, ...], typical_s: float, usable: int, *, alike: bool
+    shares: tuple[NodeShare, ...],
+    expected_s: Mapping[NodeId, float],
+    typical_s: float,
+    usable: int,
+    *,
+    alike: bool,
 ) -> dict[NodeId, Lane]:
     """The nodes as the theory sees them, fastest first, with no more slots in all than the job
     could use.
 
-    A node that answered nothing is taken for a typical one: it was there, and the limit must not be
-    flattered by leaving it out. With `alike` all count as equally fast.
+    A node that answered nothing was there, and the limit must not be flattered by leaving it out:
+    it counts by its learned speed (one that is slow may rightly have been left idle), without one
+    as a typical node. With `alike` all that have answered count as equally fast.
     """
-    order = sorted(shares, key=lambda share: share.service_s or typical_s)
-    given = [Lane(share.slots, share.service_s or typical_s) for share in order]
-    if alike:
-        mean_s = fmean(lane.call_s for lane in given)
-        given = [Lane(lane.slots, mean_s) for lane in given]
+    busy_s = [share.service_s for share in shares if share.service_s is not None]
+    mean_s = fmean(busy_s)
+
+    def call_s(share: NodeShare) -> float:
+        if share.service_s is None:
+            return expected_s.get(share.node, mean_s if alike else typical_s)
+        return mean_s if alike else share.service_s
+
+    # Among equals one that has answered comes first: of it more is known.
+    order = sorted(shares, key=lambda share: (call_s(share), not share.calls))
+    given = [Lane(share.slots, call_s(share)) for share in order]
     lanes: dict[NodeId, Lane] = {}
     for share, lane in zip(order, given, strict=True):
         slots = min(lane.slots, usable)

@@ -23,9 +23,10 @@ import pair
 from pair.core.events import Event, StrategyChosen
 from pair.core.job_reports import job_report
 from pair.core.jobs import Job
-from pair.core.names import JobId, TicketId
+from pair.core.names import JobId, NodeId, TicketId
 from pair.core.scheduler import Scheduler
 from pair.core.snapshot import Snapshot, take_snapshot
+from pair.core.speeds import Speed
 from pair.errors import RequestFault, UnusableAddress
 from pair.proxy.doubled_engines import with_doubles
 from pair.proxy.metrics import SchedulerCollector
@@ -121,9 +122,21 @@ class Admin:
 
     def _job_json(self, job: Job, *, calls: bool) -> dict[str, object]:
         now = asyncio.get_running_loop().time()
-        report = job_report(job, self._scheduler.desk.jobs.baseline_of(job), now)
+        baseline = self._scheduler.desk.jobs.baseline_of(job)
+        report = job_report(job, baseline, now, self._speeds(job))
         waits = self._waits(job) if calls else NOBODY_WAITS
         return job_json(job, report, unix_offset_s=self._unix_offset_s, calls=calls, waits=waits)
+
+    def _speeds(self, job: Job) -> dict[NodeId, Speed]:
+        """What is known of the nodes that hold the job's models."""
+        fleet, estimates = self._scheduler.fleet, self._scheduler.matching.outlook.estimates
+        holders = [
+            replica
+            for name in {call.model for call in job.calls.values()}
+            for replica in fleet.holders(name)
+        ]
+        known = {one.id.node: estimates.speed(one.id) for one in holders}
+        return {node: speed for node, speed in known.items() if speed is not None}
 
     def _waits(self, job: Job) -> dict[TicketId, str]:
         """Why those of its calls wait that the strategy has left waiting beside a free slot."""

@@ -6,6 +6,7 @@ from pair.core.events import Usage
 from pair.core.job_reports import JobReport, job_report
 from pair.core.jobs import Call, Job
 from pair.core.names import JobId, ModelName, NodeId, Outcome, TicketId
+from pair.core.speeds import Speed
 
 Ran = tuple[str, float, float]
 """Node, lease granted (s), closed (s)."""
@@ -235,3 +236,15 @@ def test_nodes_within_about_thirty_percent_are_equal_however_well_each_ones_call
     ]
     report = job_report(a_job(ran, {"a": 1, "b": 1}), None, 9.0)
     assert report.limit == pytest.approx(limit)
+
+
+def test_an_idle_node_counts_by_its_learned_speed() -> None:
+    """A slow node that was rightly left idle makes the limit smaller than a typical one would."""
+    job = a_job([("a", float(n), n + 1.0) for n in range(4)], {"a": 1, "idle": 1})
+    for one in job.calls.values():
+        one.usage = Usage(100, 0, 50)
+    slow = {NodeId("idle"): Speed(100.0, 0.18, 0.0)}  # 10 s a call
+    assert job_report(job, None, 9.0).limit == pytest.approx(2.0)
+    report = job_report(job, None, 9.0, slow)
+    assert report.limit == pytest.approx(1.0)
+    assert report.fastest_alone_node == "a"
