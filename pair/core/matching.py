@@ -198,6 +198,8 @@ class Matching:
         self._fleet.refresh(replica, now)
         if ticket.model != ticket.opened.model:
             reason = f"{reason}; the only model, whose engine takes any name"
+        if ticket.pin is not None:
+            reason = f"pinned; {reason}"
         if ticket.last_failure is not None:
             reason = f"{reason}; attempt {ticket.attempts} after: {ticket.last_failure.detail}"
         self.jobs.granted(ticket, replica, reason, now)
