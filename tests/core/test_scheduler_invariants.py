@@ -81,7 +81,7 @@ A_NODE = st.sampled_from(NODES)
 REPLICAS = st.builds(
     ReplicaReport,
     engine=st.sampled_from([EngineName("e:1"), EngineName("e:2")]),
-    engine_kind=st.just("echo"),
+    engine_kind=st.sampled_from(["echo", "vllm"]),
     model=st.sampled_from([ModelName("m"), ModelName("n")]),
     aliases=st.sampled_from([frozenset(), frozenset({ModelName("m:7b")})]),
     state=st.sampled_from([ReplicaState.READY] * 3 + list(ReplicaState)),
@@ -238,9 +238,9 @@ class Walk(RuleBasedStateMachine):
         return self.audit.leases[lease][0], lease
 
     @precondition(lambda self: self.audit.leases)
-    @rule(pick=st.data())
-    def first_byte(self, pick: Any) -> None:
-        self.feed(FirstByte(*self.a_lease(pick)))
+    @rule(pick=st.data(), error=st.booleans())
+    def first_byte(self, pick: Any, error: bool) -> None:
+        self.feed(FirstByte(*self.a_lease(pick), error))
 
     @precondition(lambda self: self.audit.leases)
     @rule(
@@ -370,7 +370,9 @@ class Walk(RuleBasedStateMachine):
 
     def everything_waiting_comes_to_an_end(self) -> None:
         house, audit = self.house, self.audit
-        healthy = report("a", *(replica(name, slots=2) for name in ("m", "n", "m:7b")))
+        # With less room than others have said: whoever needed more must not wait for those.
+        small = [replace(replica(name, slots=2), context_tokens=500) for name in ("m", "n", "m:7b")]
+        healthy = report("a", *small)
         house.answer_probes = True
         # All else is dead from here on. `a` keeps its id, its pins and perhaps its drain.
         house.words = {NodeId("a"): healthy}
