@@ -50,7 +50,7 @@ class Finished:
         prompt_chars: 0 where the prompt could not be read.
         first_byte_s: lease granted to first content byte; None unless streamed.
         service_s: lease granted to closed.
-        busy: our calls on the replica while it ran (at its grant), itself included, at least 1.
+        busy: calls on the replica when it began, itself and those of others included, at least 1.
         expected_cached_tokens: what was thought to be in the cache, for engines that do not say
             (`Usage.cached_tokens`); None where nothing was thought.
     """

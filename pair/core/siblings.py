@@ -29,14 +29,14 @@ class Wave:
 
     Attributes:
         cold: nobody had what makes them siblings when the first one came.
-        first: the prompt of the first one; `common` of its blocks are in all that came after.
+        first: the prompt of the first one; `alike_blocks` of it begin all that came after, too.
         calls: how many have come; `open_calls` are not closed yet.
         on_node: how many each node has been given.
     """
 
     cold: bool
     first: Prompt
-    common: int
+    alike_blocks: int
     calls: int = 0
     open_calls: int = 0
     on_node: Counter[NodeId] = field(default_factory=Counter)
@@ -47,7 +47,7 @@ class Wave:
 
     def goes_beyond(self, cached_chars: float) -> bool:
         """Whether this is a block more than siblings have in common: a part of one alone."""
-        return cached_chars > block_end(min(self.common + 1, BLOCKS_LIMIT)) - 1
+        return cached_chars > block_end(min(self.alike_blocks + 1, BLOCKS_LIMIT)) - 1
 
 
 class Siblings:
@@ -67,8 +67,8 @@ class Siblings:
             # Not any beginning: a greeting may be everywhere.
             wave = self._waves[mark] = Wave(not held(mark), prompt, len(prompt.fingerprints))
         else:
-            common = shared_blocks(wave.first.fingerprints, prompt.fingerprints)
-            wave.common = min(wave.common, common)
+            alike = shared_blocks(wave.first.fingerprints, prompt.fingerprints)
+            wave.alike_blocks = min(wave.alike_blocks, alike)
         wave.calls += 1
         wave.open_calls += 1
         self._of_ticket[ticket] = (mark, wave)
