@@ -41,6 +41,11 @@ CONTINUED_SHARE: Final = 0.5
 SHELF_SHARE: Final = 0.25
 """llama.cpp takes a sequence off its shelf only if at least so much of it is of use."""
 
+SHELF_LIMIT: Final = 512
+"""Most sequences on a shelf, whatever its engine says of its size: each question looks at them all,
+0.5 us each. llama.cpp's usual 8 GiB hold as many calls of 700 tokens of a model of 135 million
+parameters, and a tenth of that of usual ones."""
+
 GHOSTS_LIMIT: Final = 32
 """Sequences remembered beyond the shelf; enough to see that it is larger."""
 
@@ -352,15 +357,19 @@ class SlotCache:
     def _trim(self) -> None:
         """Drop what is over the capacity; llama.cpp always keeps the latest, however long it is."""
         least = 1 if self._capacity_chars else 0
-        while self._shelf_chars > self._capacity_chars and len(self._shelf) > least:
+        while len(self._shelf) > SHELF_LIMIT or (
+            self._shelf_chars > self._capacity_chars and len(self._shelf) > least
+        ):
             oldest = self._shelf[0]
             self._take_from_shelf(oldest)
             self._haunt(oldest)
 
     def _fill(self) -> None:
         """Take back the latest ghosts that the capacity holds."""
-        while self._ghosts and (
-            self._shelf_chars + self._ghosts[-1].prompt.chars <= self._capacity_chars
+        while (
+            self._ghosts
+            and len(self._shelf) < SHELF_LIMIT
+            and (self._shelf_chars + self._ghosts[-1].prompt.chars <= self._capacity_chars)
         ):
             back = self._ghosts.pop()
             self._shelf.appendleft(back)

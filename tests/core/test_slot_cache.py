@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pair.core.prefix_holders import Holders
 from pair.core.prompt import Prompt
-from pair.core.slot_cache import GHOSTS_LIMIT, SlotCache
+from pair.core.slot_cache import GHOSTS_LIMIT, SHELF_LIMIT, SlotCache
 from tests.core.prompts import BLOCK, a_replica, prompt, talk
 
 Path = tuple[int, ...]
@@ -222,6 +222,16 @@ def test_with_a_shelf_only_what_falls_off_is_lost() -> None:
     assert evicted is not None
     assert (evicted.chars, evicted.idle_s) == (talk("a", 1).chars, 9.0)
     assert cache.evicted(replica, talk("a", 2), 9.0) is None, "what comes back makes room"
+
+
+def test_a_shelf_has_an_end_whatever_its_engine_says() -> None:
+    """Each question looks at all that is on it."""
+    cache, replica = SlotCache(1, Holders()), a_replica(slots=1, cache_chars=10**12)
+    for number in range(SHELF_LIMIT + GHOSTS_LIMIT + 9):
+        cache.prefilled(replica, talk(number, 1), float(number))
+    assert cache.size == (1 + SHELF_LIMIT + GHOSTS_LIMIT) * (len(talk(0, 1).fingerprints) + 1)
+    assert cache.cached_chars(replica, talk(0, 1)) == 0
+    assert cache.cached_chars(replica, talk(GHOSTS_LIMIT + 9, 1)) > 0
 
 
 def test_the_correction_may_come_before_or_after() -> None:
