@@ -97,25 +97,11 @@ def job_report(
         return JobReport(
             makespan_s, None, None, None, None, None, None, None, None, None, None, shares, note
         )
-    notes = []
-    if len(answered) < job.calls_total:
-        notes.append(
-            f"figures are from the {len(answered)} of {job.calls_total} calls that were answered"
-        )
     usable = min(slots, max(1, job.width))
-    if usable < slots:
-        notes.append(
-            f"at most {job.width} calls were open at once,"
-            f" so only {usable} of {slots} slots could be used"
-        )
     even = _equal_calls(answered)
+    notes = _notes(job, len(answered), usable, slots, even=even)
     alike = _alike(answered, even=even)
     lanes = _lanes(shares, _expected_s(answered, speeds), median(times), usable, alike=alike)
-    if not even:
-        notes.append(
-            "calls differ in length,"
-            " so the limit is taken from their total work, not from equal waves"
-        )
     predicted = _fastest_alone(lanes, answered, even=even)
     measured = None if baseline is None else _measured(job, baseline)
     if isinstance(measured, str):
@@ -141,6 +127,26 @@ def job_report(
         nodes=shares,
         note="; ".join(notes),
     )
+
+
+def _notes(job: Job, answered: int, usable: int, slots: int, *, even: bool) -> list[str]:
+    """How the figures are to be read."""
+    notes = []
+    if answered < job.calls_total:
+        notes.append(
+            f"figures are from the {answered} of {job.calls_total} calls that were answered"
+        )
+    if usable < slots:
+        open_at_once = "1 call was" if job.width == 1 else f"{job.width} calls were"
+        notes.append(
+            f"at most {open_at_once} open at once, so only {usable} of {slots} slots could be used"
+        )
+    if not even:
+        notes.append(
+            "calls differ in length,"
+            " so the limit is taken from their total work, not from equal waves"
+        )
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
