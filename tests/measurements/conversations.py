@@ -35,12 +35,15 @@ from tests.support.embedded_house import EmbeddedHouse, embedded_house
 
 NODES = 2
 AT_ONCE = 2
+SLOTS = 2
+"""Of each node, on its one thread: a turn whose conversation's node works for another one need not
+wait for the end of that."""
 CONVERSATIONS = 8
 TURNS = 6
 FIRST_WORDS = 460
 """With the template about 500 tokens; nearly every word below is one token."""
-QUESTION_WORDS = 70
-ANSWER_TOKENS = 120
+QUESTION_WORDS = 30
+ANSWER_TOKENS = 160
 """Question, answer and template together 200 tokens a turn."""
 
 CACHE_MIB = 140
@@ -187,7 +190,7 @@ async def conversed(strategy: str, run: int, cache_mib: int) -> Figures:
         random.shuffle(turn)
         order += turn
     async with (
-        embedded_house(NODES, strategy=strategy, cache_mib=cache_mib) as house,
+        embedded_house(NODES, strategy=strategy, cache_mib=cache_mib, slots=SLOTS) as house,
         aiohttp.ClientSession() as session,
     ):
         client = Client(house, session)

@@ -39,13 +39,18 @@ class EmbeddedHouse:
 
 @asynccontextmanager
 async def embedded_house(
-    nodes: int, *, strategy: str | None = None, cache_mib: int = PROMPT_CACHE_MIB
+    nodes: int,
+    *,
+    strategy: str | None = None,
+    cache_mib: int = PROMPT_CACHE_MIB,
+    slots: int = 1,
 ) -> AsyncIterator[EmbeddedHouse]:
     """Entered when every node has been found and is ready.
 
     Args:
         strategy: of the proxy, None for the default.
         cache_mib: what each engine may take for prompts of earlier requests.
+        slots: of each engine, which all share its one thread.
     """
     # Names of its own: loopback is shared with whatever else announces itself on this machine.
     mark = secrets.token_hex(3)
@@ -53,7 +58,7 @@ async def embedded_house(
     async with AsyncExitStack() as stack:
         engines = {}
         for number in range(nodes):
-            options = EmbeddedOptions(small_model_path(), model, 1, 2048, 1, cache_mib)
+            options = EmbeddedOptions(small_model_path(), model, slots, 2048, 1, cache_mib)
             engine = EmbeddedEngine(options)
             name = f"node-{number}-{mark}"
             engines[name] = engine.url
