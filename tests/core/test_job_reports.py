@@ -107,7 +107,7 @@ def test_a_chain_of_calls_can_use_one_slot_only() -> None:
     ran: list[Ran] = [("a", 0, 2), ("b", 2, 4), ("a", 4, 6)]
     report = job_report(a_job(ran, {"a": 1, "b": 1}, width=1), None, 9.0)
     assert figures(report) == (3, 1.0, 1.0, 1.0, "predicted")
-    assert "at most 1 calls were open at once, so only 1 of 2 slots" in report.note
+    assert "at most 1 call was open at once, so only 1 of 2 slots" in report.note
 
 
 def test_time_with_no_call_open_is_not_the_nodes_fault() -> None:
