@@ -81,10 +81,7 @@ class Desk:
             return
         if not self._judge_key(ticket, now):
             return
-        largest = too_long(ticket, self._fleet, self.matching.outlook.estimates)
-        if largest is not None and event.pin is None:
-            detail = refusals.too_long(event.prompt.chars, largest, ticket.name)
-            self._refuse(ticket, RefusalKind.TOO_LONG, detail, now)
+        if not self._judge_length(ticket, now):
             return
         self.matching.outlook.opened(ticket)
         self.jobs.open(ticket, now)
@@ -254,7 +251,9 @@ class Desk:
         """After a change of a node: whoever waits for what can no longer come is told so."""
         for waited in self.room.names():
             name = self._renamed(waited)
-            self.matching.measure_again(name)
+            if self.matching.measure_again(name):
+                for ticket in self.room.all(name):
+                    self._judge_length(ticket, now)
             self._judge(name, now)
             line = self.room.line(name)
             if line is not None and line.few:
@@ -319,6 +318,15 @@ class Desk:
         if in_vain is not None:
             self._refuse_for(ticket, in_vain, now)
         return in_vain is None
+
+    def _judge_length(self, ticket: Ticket, now: float) -> bool:
+        """Refuse a ticket whose prompt fits into no context window; whether it may go on."""
+        largest = too_long(ticket, self._fleet, self.matching.outlook.estimates)
+        if largest is None or ticket.pin is not None:
+            return True
+        detail = refusals.too_long(ticket.opened.prompt.chars, largest, ticket.name)
+        self._refuse(ticket, RefusalKind.TOO_LONG, detail, now)
+        return False
 
     def _judge_pin(self, ticket: Ticket, now: float) -> bool:
         """Refuse a ticket whose pin cannot hold; whether it may go on."""

@@ -80,13 +80,13 @@ class Matching:
             # Waiting done before an attempt that failed counts, too.
             self._alarms.set(ticket, now + max(0.0, self._limits.wait_limit_s - ticket.queued_s))
 
-    def measure_again(self, name: ModelName) -> None:
-        """The windows of those who hold a model may have changed: whoever waits for it and has
-        become choosy, or is so no longer, changes lanes.
+    def measure_again(self, name: ModelName) -> bool:
+        """Whether the windows of those who hold a model have changed; whoever waits for it and has
+        become choosy, or is so no longer, changes lanes then.
         """
         windows = self._fleet.windows(name)
         if self._measured.get(name) == windows:
-            return  # reports come with every call's end, and thousands may wait
+            return False  # reports come with every call's end, and thousands may wait
         self._measured[name] = windows
         for ticket in self.room.all(name):
             before = ticket.reach
@@ -94,6 +94,7 @@ class Matching:
             if ticket.reach != before:
                 self.room.replace(ticket)
                 self._stirred[name] = None
+        return True
 
     def leave_room(self, ticket: Ticket, now: float) -> None:
         """Take a ticket out of its line, if it is in one."""

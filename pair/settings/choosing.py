@@ -24,8 +24,9 @@ class PrefixSettings:
     length_chars: int = knob(
         4096,
         "characters",
-        "How much of a prompt's beginning `prefix-aware` compares; the other strategies "
-        "compare all of it. A system prompt with tools is longer, a question shorter.",
+        "How much of a prompt's beginning `prefix-aware` compares, its tools and system prompt "
+        "included, which come first; the other strategies compare all of it. Agents of one kind "
+        "begin alike for 10,000 characters and more.",
         least=1024,
         most=65536,
     )

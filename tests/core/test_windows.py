@@ -90,3 +90,9 @@ def test_who_was_failed_where_there_is_room_is_tried_there_again() -> None:
     story.sees(failed(1, FailureKind.RESET)).at(10.0).expects("1 to b, try 2")
     story.sees(failed(1, FailureKind.ENGINE_ERROR)).expects("1 refused: attempts_spent")
     story.sees(refused(1))
+
+
+def test_who_came_before_the_first_report_is_judged_by_it() -> None:
+    story = Story((), "queue-depth").sees(long(1, 100_000), call(2)).expects()
+    story.sees(comes("a", says=report("a", replace(replica(), context_tokens=1000)))).at(0.5)
+    story.expects("1 refused: too_long", "2 to a").sees(refused(1), hangs_up(2))
