@@ -73,27 +73,6 @@ class Holders:
 
         return _true_until(lambda at: holds(fingerprints[at]), len(fingerprints))
 
-    def deepest(self, fingerprints: Sequence[int], limit: int) -> list[int]:
-        """At most `limit` replicas that hold the most of these, those with the most first."""
-        found: dict[int, None] = {}
-        blocks = len(fingerprints)
-        while blocks and len(found) < limit:
-            # Holders only become more towards the beginning: look for where a new one appears.
-            blocks = _true_until(lambda at: self._count(fingerprints[at]) > len(found), blocks)
-            if blocks:
-                for replica in self._holders(fingerprints[blocks - 1]):
-                    found[replica] = None
-                    if len(found) == limit:
-                        break
-        return list(found)
-
-    def _count(self, fingerprint: int) -> int:
-        return 1 if fingerprint in self._only else len(self._several.get(fingerprint, ()))
-
-    def _holders(self, fingerprint: int) -> Iterable[int]:
-        holder = self._only.get(fingerprint)
-        return self._several.get(fingerprint, ()) if holder is None else (holder,)
-
 
 def _true_until(holds: Callable[[int], bool], end: int) -> int:
     """The first place below `end` where `holds`, true up to somewhere and false after, is false."""

@@ -9,7 +9,7 @@ Bounded by fingerprints over all replicas, least recently used out: 90 bytes eac
 them, 250 in pages. A conversation of 100,000 characters has 145.
 
 Measured 2026-11-30 on the shared 2-core test machine with 1,000 replicas that all hold the system
-prompt: `holders` 3 to 5 us, `cached_chars` 3 us (12 us where the replica holds the system prompt
+prompt: `cached_chars` 3 us (12 us where the replica holds the system prompt
 only), `evicted` 6 to 15 us, `prefilled` 0.1 ms for 144 blocks.
 """
 
@@ -26,9 +26,6 @@ from pair.core.prompt import Prompt
 from pair.core.replica import Replica
 from pair.core.slot_cache import SlotCache
 
-HOLDERS_LIMIT: Final = 8
-"""Most holders of a prompt that are worth comparing: beyond those the wait decides."""
-
 PAGED_KINDS: Final = frozenset(("vllm", "sglang"))
 """Kinds of engines whose slots share one cache of blocks; all others are taken for llama.cpp."""
 
@@ -36,8 +33,8 @@ PAGED_KINDS: Final = frozenset(("vllm", "sglang"))
 class PrefixIndex:
     """What all replicas hold. An unreadable prompt is held by nobody.
 
-    A replica is known by its id, so what it held survives a moment of absence; after a restart of
-    its engine it must be forgotten, or corrections will do so after two calls.
+    A replica is known by its id, so what it held survives a moment of absence; a restart of its
+    engine shows by corrections, after two calls.
     """
 
     def __init__(self, fingerprints_limit: int) -> None:
@@ -67,13 +64,6 @@ class PrefixIndex:
     def held(self, fingerprint: int) -> bool:
         """Whether any replica holds this block of some prompt, and so all before it."""
         return fingerprint in self._holders
-
-    def holders(self, prompt: Prompt) -> tuple[ReplicaId, ...]:
-        """At most `HOLDERS_LIMIT` replicas that hold some of it, those with the longest part
-        first, whatever their state.
-        """
-        numbers = self._holders.deepest(prompt.fingerprints, HOLDERS_LIMIT)
-        return tuple(self._caches[number][0] for number in numbers)
 
     def prefilled(self, replica: Replica, prompt: Prompt, now: float) -> None:
         """The engine has read it: its first content byte came, or its answer. One without
@@ -112,18 +102,6 @@ class PrefixIndex:
         """
         cache = self._cache(replica)
         return None if cache is None else cache.evicted(replica, prompt, now)
-
-    def forget(self, replica: ReplicaId) -> None:
-        """It is gone, or its engine was started anew."""
-        number = self._numbers.pop(replica, None)
-        if number is None:
-            return
-        _, cache = self._caches.pop(number)
-        self._size -= cache.size
-        cache.clear()
-        if len(self._oldest) > 2 * len(self._caches) + 8:
-            self._oldest = [one for one in self._oldest if one[1] in self._caches]
-            heapq.heapify(self._oldest)
 
     def _cache(self, replica: Replica) -> PrefixCache | None:
         number = self._numbers.get(replica.id)

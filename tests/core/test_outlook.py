@@ -122,7 +122,10 @@ def test_an_error_teaches_nothing() -> None:
     told.sees(FirstByte(TicketId(1), LeaseId(1), error=True), answered(1, Usage()))
     known = outlook(told)
     assert known.estimates.speed(id_of("a")) is None
-    assert (known.prefixes.holders(LONG), known.sessions.home(SessionId("s"))) == ((), None)
+    replica_a = known.fleet.replica(id_of("a"))
+    assert replica_a is not None
+    assert known.prefixes.cached_chars(replica_a, LONG) == 0
+    assert known.sessions.home(SessionId("s")) is None
 
 
 def test_a_short_prompt_takes_the_slot_from_what_was_there() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pair.core.prefix_index import HOLDERS_LIMIT, PrefixIndex
+from pair.core.prefix_index import PrefixIndex
 from pair.core.prompt import NO_PROMPT, Prompt
 from tests.core.prompts import BLOCK, a_replica, prompt, talk
 
@@ -16,22 +16,9 @@ from tests.core.prompts import BLOCK, a_replica, prompt, talk
 def test_a_prompt_is_warm_where_its_beginning_was_read() -> None:
     index, here, there = PrefixIndex(1000), a_replica("here"), a_replica("there")
     assert index.cached_chars(here, talk("a", 2)) == 0
-    assert index.holders(talk("a", 2)) == ()
     index.prefilled(here, talk("a", 1), 1.0)
     assert index.cached_chars(here, talk("a", 2)) == talk("a", 1).chars
     assert index.cached_chars(there, talk("a", 2)) == 0
-    assert index.holders(talk("a", 2)) == (here.id,)
-
-
-def test_the_holders_of_the_longest_part_come_first_and_are_few() -> None:
-    index = PrefixIndex(100_000)
-    replicas = [a_replica(f"n{at}") for at in range(30)]
-    for at, replica in enumerate(replicas):
-        index.prefilled(replica, prompt(*range(1 + at % 10)), float(at))
-    found = index.holders(prompt(*range(50)))
-    assert len(found) == HOLDERS_LIMIT
-    lengths = {replica.id: 1 + at % 10 for at, replica in enumerate(replicas)}
-    assert [lengths[one] for one in found] == [10, 10, 10, 9, 9, 9, 8, 8]
 
 
 def test_kinds_of_engines_differ() -> None:
@@ -51,7 +38,6 @@ def test_what_cannot_be_read_is_held_by_nobody_and_takes_a_slot_all_the_same() -
     for unknown in (NO_PROMPT, Prompt(5000)):
         index.corrected(replica, unknown, 77, 1.0)
         assert index.cached_chars(replica, unknown) == 0
-        assert index.holders(unknown) == ()
     index.prefilled(replica, Prompt(5000), 2.0)
     assert index.cached_chars(replica, talk("a", 1)) == 0
 
@@ -66,18 +52,6 @@ def test_a_correction_is_about_one_replica() -> None:
         index.corrected(here, talk(name, 3), 0, 2.0)
         index.released(here, talk(name, 3), 2.0)
     assert index.cached_chars(there, talk("a", 3)) == talk("a", 2).chars
-
-
-def test_a_replica_that_is_forgotten_holds_nothing() -> None:
-    index, here, there = PrefixIndex(1000), a_replica("here"), a_replica("there", kind="vllm")
-    for replica in (here, there):
-        index.prefilled(replica, talk("a", 1), 1.0)
-    index.forget(here.id)
-    assert index.holders(talk("a", 1)) == (there.id,)
-    assert index.evicted(here, talk("b", 1), 2.0) is None
-    index.forget(there.id)
-    index.forget(there.id)
-    assert len(index) == 0
 
 
 def test_what_was_used_longest_ago_goes_first_whoever_holds_it() -> None:
@@ -124,18 +98,11 @@ class Anything(RuleBasedStateMachine):
     def corrects(self, place: int, asked: Prompt, said: int) -> None:
         self.index.corrected(self.replicas[place], asked, said, self.now)
 
-    @rule(place=places)
-    def leaves(self, place: int) -> None:
-        self.index.forget(self.replicas[place].id)
-
     @rule(place=places, asked=prompts)
     def asks(self, place: int, asked: Prompt) -> None:
         replica = self.replicas[place]
         cached = self.index.cached_chars(replica, asked)
         assert 0 <= cached <= asked.chars
-        found = self.index.holders(asked)
-        assert len(set(found)) == len(found) <= HOLDERS_LIMIT
-        assert not cached or replica.id in found
         evicted = self.index.evicted(replica, asked, self.now)
         assert evicted is None or (evicted.chars > 0 and evicted.idle_s >= 0)
 
@@ -157,7 +124,8 @@ def test_the_same_calls_leave_the_same_answers(calls: list[tuple[int, int]]) -> 
         replicas = [a_replica(f"n{at}", slots=2) for at in range(4)]
         for now, (place, name) in enumerate(calls):
             index.prefilled(replicas[place], prompt("system", name % 5, name), float(now))
-        answers.append([index.holders(prompt("system", name % 5, name)) for name in range(30)])
+        asked = [prompt("system", name % 5, name) for name in range(30)]
+        answers.append([[index.cached_chars(one, each) for one in replicas] for each in asked])
     assert answers[0] == answers[1]
 
 
@@ -175,7 +143,6 @@ def test_a_question_does_not_walk_over_the_house() -> None:
         for _ in range(20):
             began = time.perf_counter()
             for _ in range(20):
-                index.holders(asked)
                 index.cached_chars(house[3], asked)
             best = min(best, time.perf_counter() - began)
         took.append(best)
