@@ -24,6 +24,9 @@ of it."""
 AT_ONCE = Settings(queue=QueueSettings(start_grace_s=0.0))
 """What is unknown is refused at once, also by a proxy that has only just started."""
 
+FEW = 5
+"""Tokens: too few for the prompt by the engine's count, but not beyond all doubt by the proxy's."""
+
 every_library = pytest.mark.parametrize("name", LIBRARIES)
 
 
@@ -64,10 +67,10 @@ async def test_an_engines_own_refusal_comes_as_it_is(name: str) -> None:
     async def call(url: str) -> object:
         return await complaint(Exception, library.whole(Ask(url)))
 
-    async with house(replace(ENGINE, context_tokens=2)) as built:
+    async with house(replace(ENGINE, context_tokens=FEW)) as built:
         refused = await both(built, call)
     assert refused["status"] == 400
-    assert "the context has room for 2" in refused["words"]
+    assert f"the context has room for {FEW}" in refused["words"]
 
 
 @every_library
