@@ -18,24 +18,21 @@ class Draining:
     """When each of these calls was left, oldest first; bounded by the slots that they held.
 
     Attributes:
-        counted_at: when the engine was last asked for a count and told one.
+        counts: the engine is one that tells how many requests it works on. Not each of its reports
+            does: llama.cpp is asked for that now and then only.
+        counted_at: when the engine was last asked for a count and told one; a report that nobody
+            asked for may be of any time before.
     """
 
-    __slots__ = ("_left_at", "counted_at")
+    __slots__ = ("_left_at", "counted_at", "counts")
 
     def __init__(self) -> None:
         self._left_at: list[float] = []
+        self.counts = False
         self.counted_at = -math.inf
 
     def __len__(self) -> int:
         return len(self._left_at)
-
-    @property
-    def counts(self) -> bool:
-        """Whether the engine is one that tells how many requests it works on. Not each of its
-        reports does: llama.cpp is asked for that now and then only.
-        """
-        return self.counted_at > -math.inf
 
     @property
     def newest_at(self) -> float | None:
@@ -52,6 +49,7 @@ class Draining:
         Args:
             busy: what runs or waits there beyond the calls that we have not left.
         """
+        self.counts = True
         self.counted_at = max(self.counted_at, asked_at)
         left_before = bisect_left(self._left_at, asked_at)
         left_since = len(self._left_at) - left_before

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from pair.core.draining import Draining
-from pair.core.events import FailureKind, ProbeMissed
+from pair.core.events import FailureKind, NodeReported, ProbeMissed
 from pair.core.names import NodeId, Phase
 from pair.core.reports import NodeReport
 from pair.core.snapshot import ReplicaView, take_snapshot
@@ -222,3 +222,11 @@ def test_a_model_that_is_gone_takes_its_ghosts_along() -> None:
     story.expects("1 to a").sees(says("a", report("a", replica("other"))))
     story.sees(says("a", counting("a", 0)), call(2)).expects("2 to a")
     story.sees(drains("a"), answered(2)).ends()
+
+
+def test_an_engine_of_which_only_a_push_has_told_is_asked_as_soon() -> None:
+    word = report("a", replica(running=0, waiting=0))
+    story = Story().sees(comes("a", says=NodeReport(NodeId("a"), "a", "1"))).at(0.1).expects()
+    story.house.words[NodeId("a")] = word
+    story.sees(NodeReported(NodeId("a"), word, pushed=True), call(1)).expects("1 to a")
+    story.sees(call(2), hangs_up(1)).expects().at(0.2).expects("2 to a").sees(hangs_up(2))
