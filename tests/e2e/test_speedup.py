@@ -16,6 +16,9 @@ from tests.support.house import House, chat, house
 
 DECODE_RATE = 50.0
 
+ATTEMPTS = 2
+"""Noise only ever adds to a makespan."""
+
 
 def two_seconds() -> EchoSettings:
     """An engine on which a call of 100 tokens takes 2 s."""
@@ -37,19 +40,24 @@ async def makespan_s(built: House, calls: int, tokens: int, job: str) -> float:
 @pytest.mark.parametrize(
     ("nodes", "calls", "tokens", "waves", "limit", "at_least"),
     [
-        (3, 5, 100, 2, 2.5, 2.45),
-        (2, 8, 100, 4, 2.0, 1.96),
-        (8, 64, 50, 8, 8.0, 0.97 * 8.0),
+        (3, 5, 150, 2, 2.5, 2.45),
+        (2, 8, 150, 4, 2.0, 1.96),
+        (8, 64, 100, 8, 8.0, 0.97 * 8.0),
     ],
 )
 async def test_equal_calls_reach_the_wave_limit(
     nodes: int, calls: int, tokens: int, waves: int, limit: float, at_least: float
 ) -> None:
+    alone_s = calls * tokens / DECODE_RATE
     async with house(*[two_seconds() for _ in range(nodes)]) as built:
-        took_s = await makespan_s(built, calls, tokens, "team")
-        alone_s = calls * tokens / DECODE_RATE
+        # Client, proxy and engines share one process, which has slept through each wave: its first
+        # steps after that are slow on some machines, now more and now less.
+        for attempt in range(ATTEMPTS):
+            took_s = await makespan_s(built, calls, tokens, f"team-{attempt}")
+            if alone_s / took_s >= at_least:
+                break
         assert alone_s / took_s >= at_least
-        async with built.client.get("/pair/v1/jobs/team") as answer:
+        async with built.client.get(f"/pair/v1/jobs/team-{attempt}") as answer:
             job = await answer.json()
     assert job["waves"] == waves
     assert job["limit"] == pytest.approx(limit, abs=0.005)
