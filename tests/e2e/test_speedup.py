@@ -16,9 +16,6 @@ from tests.support.house import House, chat, house
 
 DECODE_RATE = 50.0
 
-ATTEMPTS = 2
-"""Noise only ever adds to a makespan."""
-
 
 def two_seconds() -> EchoSettings:
     """An engine on which a call of 100 tokens takes 2 s."""
@@ -52,12 +49,11 @@ async def test_equal_calls_reach_the_wave_limit(
     async with house(*[two_seconds() for _ in range(nodes)]) as built:
         # Client, proxy and engines share one process, which has slept through each wave: its first
         # steps after that are slow on some machines, now more and now less.
-        for attempt in range(ATTEMPTS):
-            took_s = await makespan_s(built, calls, tokens, f"team-{attempt}")
-            if alone_s / took_s >= at_least:
-                break
+        name, took_s = "team", await makespan_s(built, calls, tokens, "team")
+        if alone_s / took_s < at_least:  # noise only ever adds to a makespan
+            name, took_s = "again", await makespan_s(built, calls, tokens, "again")
         assert alone_s / took_s >= at_least
-        async with built.client.get(f"/pair/v1/jobs/team-{attempt}") as answer:
+        async with built.client.get(f"/pair/v1/jobs/{name}") as answer:
             job = await answer.json()
     assert job["waves"] == waves
     assert job["limit"] == pytest.approx(limit, abs=0.005)
