@@ -163,13 +163,19 @@ class Estimates:
         expected = OUTPUT_TOKENS if texts is None else texts.output
         return expected if limit_tokens is None else min(expected, max(0, limit_tokens))
 
+    def learned_of(self, replica: ReplicaId) -> LearnedReplica | None:
+        """What is known of one replica, None where nothing is."""
+        rates = self._rates.get(replica)
+        if rates is None:
+            return None
+        return LearnedReplica(
+            replica, rates.prefill, tuple(sorted(rates.tpots.items())), rates.load
+        )
+
     def learned(self) -> Learned:
         """All of it, to be kept while `pair` does not run."""
         return Learned(
-            tuple(
-                LearnedReplica(name, rates.prefill, tuple(sorted(rates.tpots.items())), rates.load)
-                for name, rates in self._rates.items()
-            ),
+            tuple(one for name in self._rates if (one := self.learned_of(name)) is not None),
             tuple(
                 LearnedModel(name, texts.ratio, texts.output if texts.outputs else None)
                 for name, texts in self._texts.items()

@@ -4,12 +4,11 @@ look at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pair.core.estimates import LearnedReplica
+from pair.core.estimates import Estimates, LearnedReplica
 from pair.core.membership import Node
-from pair.core.names import ModelName, NodeId, Outcome, Phase, ReplicaId
+from pair.core.names import ModelName, NodeId, Outcome, Phase
 from pair.core.replica import Replica
 from pair.core.scheduler import Scheduler
 
@@ -129,7 +128,7 @@ class Snapshot:
 def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
     """Copy the state; O(nodes * models)."""
     desk, matching = scheduler.desk, scheduler.matching
-    learned = {one.replica: one for one in matching.outlook.estimates.learned().replicas}
+    estimates = matching.outlook.estimates
     return Snapshot(
         uptime_s=now - scheduler.started_at,
         strategy=matching.strategy.name,
@@ -139,13 +138,15 @@ def take_snapshot(scheduler: Scheduler, now: float) -> Snapshot:
         in_flight=desk.ledger.in_flight,
         opened=desk.opened_count,
         closed=dict(desk.closed_count),
-        nodes=tuple(_node_view(node, learned, now) for node in scheduler.membership.nodes.values()),
+        nodes=tuple(
+            _node_view(node, estimates, now) for node in scheduler.membership.nodes.values()
+        ),
         models=_model_views(scheduler, now),
         strategies={model: one.name for model, one in matching.strategies.items()},
     )
 
 
-def _node_view(node: Node, learned: Mapping[ReplicaId, LearnedReplica], now: float) -> NodeView:
+def _node_view(node: Node, estimates: Estimates, now: float) -> NodeView:
     twins = node.twins_at is not None and now - node.twins_at < TWINS_S
     return NodeView(
         id=node.id,
@@ -159,7 +160,7 @@ def _node_view(node: Node, learned: Mapping[ReplicaId, LearnedReplica], now: flo
         warnings=(*node.warnings, TWINS) if twins else node.warnings,
         answered_s=None if node.answered_at is None else now - node.answered_at,
         replicas=tuple(
-            _replica_view(replica, learned.get(replica.id), now)
+            _replica_view(replica, estimates.learned_of(replica.id), now)
             for replica in node.replicas.values()
         ),
         missed_probes=node.misses,
